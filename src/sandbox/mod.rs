@@ -1,0 +1,242 @@
+//! Where a command runs: the [`Sandbox`] trait, and `local`, the embedded sandbox on Linux namespaces.
+//!
+//! A sandbox knows nothing of tests. It gets a [`Task`] (what to run, on which file systems, within which limits) and
+//! gives back an [`Exit`] (how it ended and what it wrote). Everything that decides what an exit means is elsewhere.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
+
+/// Where the repository's tree lies inside.
+pub const WORKSPACE: &str = "/workspace";
+
+/// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
+pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
+
+/// One command to run in a fresh sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Task {
+    /// Program and arguments. The program is looked up in the task's own `PATH` variable.
+    pub argv: Vec<String>,
+    /// The current directory inside.
+    pub cwd: PathBuf,
+    /// The whole environment, apart from what the sandbox adds (`HOME`, `TMPDIR`, `RESULT_FD_VARIABLE`).
+    pub variables: BTreeMap<String, String>,
+    /// Copy-on-write and read-only file systems, mounted in this order.
+    pub mounts: Vec<Mount>,
+    /// The limits.
+    pub limits: Limits,
+    /// The network.
+    pub network: Network,
+    /// Whether to open a result channel: a pipe whose write end the command inherits.
+    pub result_channel: bool,
+}
+
+/// One mount inside the sandbox.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Mount {
+    /// A host directory or file, read-only at `target`.
+    ReadOnly {
+        /// On the host.
+        source: PathBuf,
+        /// Inside.
+        target: PathBuf,
+    },
+    /// A host directory, writable at `target`: what is written stays on the host. For build phases only.
+    ReadWrite {
+        /// On the host.
+        source: PathBuf,
+        /// Inside.
+        target: PathBuf,
+    },
+    /// Copy-on-write over `lowers` (topmost first) at `target`.
+    Overlay {
+        /// Host directories, topmost first; at least one.
+        lowers: Vec<PathBuf>,
+        /// Inside.
+        target: PathBuf,
+        /// Where changes go: an empty host directory of the caller's, kept afterwards; `None`: memory, thrown away.
+        upper: Option<PathBuf>,
+        /// Paths below `target` that are removed, with parents left empty by it, before the command starts.
+        remove: Vec<PathBuf>,
+    },
+}
+
+/// Limits of one task. Which of them were really in force, and how, is in [`Isolation`].
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Limits {
+    /// Wall clock; the whole process tree dies when it is over.
+    pub wall: Duration,
+    /// CPU time of the tree's processes, each.
+    pub cpu: Option<Duration>,
+    /// Memory of the whole tree, in bytes.
+    pub memory: u64,
+    /// Processes and threads.
+    pub pids: u64,
+    /// The size of a file, in bytes.
+    pub file_size: u64,
+    /// Bytes kept of each output stream; the command goes on when more comes, the rest is counted and dropped.
+    pub output: u64,
+    /// Size of the memory-backed file systems (`/tmp`, home, `/dev/shm`, an overlay's upper), in bytes.
+    pub scratch: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const MIB: u64 = 1024 * 1024;
+        Self {
+            wall: Duration::from_secs(120),
+            cpu: None,
+            memory: 2048 * MIB,
+            pids: 512,
+            file_size: 1024 * MIB,
+            output: 4 * MIB,
+            scratch: 1024 * MIB,
+        }
+    }
+}
+
+/// What of the network a task sees.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Network {
+    /// A loopback of its own only.
+    None,
+    /// The host's network, for fetch phases.
+    Host,
+}
+
+/// How a task ended.
+#[derive(Debug, Clone)]
+pub struct Exit {
+    /// The main process's own end; when the sandbox killed it, the signal.
+    pub end: End,
+    /// Whether the wall-clock or CPU limit ended it.
+    pub timed_out: bool,
+    /// Whether the memory limit was hit (read from the cgroup or the watcher, never from the exit code).
+    pub out_of_memory: bool,
+    /// Whether the caller's token ended it.
+    pub cancelled: bool,
+    /// Standard output.
+    pub stdout: Captured,
+    /// Standard error.
+    pub stderr: Captured,
+    /// What came through the result channel.
+    pub result: Captured,
+    /// Wall-clock seconds from start to end of the tree.
+    pub seconds: f64,
+    /// CPU seconds of the tree.
+    pub cpu_seconds: f64,
+    /// The tree's peak memory in bytes, where it was measured.
+    pub peak_memory: Option<u64>,
+    /// What was in force.
+    pub isolation: Isolation,
+}
+
+/// How the main process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum End {
+    /// With this exit code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+}
+
+/// Captured bytes, capped.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Captured {
+    /// The first bytes.
+    pub bytes: Vec<u8>,
+    /// How many more came and were dropped.
+    pub dropped: u64,
+}
+
+impl Captured {
+    /// The bytes as text, broken UTF-8 replaced.
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.bytes).into_owned()
+    }
+}
+
+/// Which isolation was really in force; part of every record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Isolation {
+    /// The sandbox: `local`, `docker`, `none`.
+    pub sandbox: String,
+    /// `full` (namespaces and cgroup), `userns` (namespaces, limits by rlimits and a watcher), `none`.
+    pub level: String,
+    /// `none` or `host`.
+    pub network: String,
+    /// `cgroup`, `watcher` or `none`.
+    pub memory: String,
+    /// `cgroup`, `rlimit` or `none`.
+    pub pids: String,
+    /// `overlayfs` or `copy`.
+    pub workspace: String,
+}
+
+/// What went wrong outside the task.
+#[derive(Debug, thiserror::Error)]
+pub enum SandboxError {
+    /// No level of isolation can be had here.
+    #[error("no sandbox can be set up here: {reason}")]
+    Unavailable {
+        /// What was tried and what it said.
+        reason: String,
+    },
+    /// Setting up this task failed.
+    #[error("could not {step}: {source}")]
+    Setup {
+        /// What was being done.
+        step: String,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The program of the task does not exist inside.
+    #[error("`{program}` could not be started in the sandbox: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// The system's answer.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The sandbox's helper process broke or did not answer.
+    #[error("the sandbox's helper failed: {0}")]
+    Helper(String),
+}
+
+impl SandboxError {
+    /// Whether the disk is the cause.
+    pub fn is_disk(&self) -> bool {
+        match self {
+            Self::Setup { source, .. } | Self::Spawn { source, .. } => {
+                matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
+            }
+            _ => false,
+        }
+    }
+}
+
+/// What [`Sandbox::run`] gives.
+pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Exit, SandboxError>> + Send + 'a>>;
+
+/// A place where commands run.
+pub trait Sandbox: Send + Sync {
+    /// What isolation tasks without network get here.
+    fn isolation(&self) -> Isolation;
+
+    /// The host user and group that files must belong to so that a task can change them.
+    fn owner(&self) -> (u32, u32);
+
+    /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
+    fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;
+}
