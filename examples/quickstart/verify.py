@@ -64,7 +64,7 @@ def checkout(instance, commit, patch, tree):
 def unittest_outcome(tree, test, options):
     code, text = run([options.python, "-B", "-m", "unittest", test.stem], tree,
                      PYTHONPATH="%s%s%s" % (tree, os.pathsep, test.parent))
-    # The loader reports an ImportError as a test that errored, but stops at a SyntaxError.
+    # unittest's loader reports an ImportError as a test that errored, but stops at a SyntaxError.
     if re.search(r"^(Syntax|Indentation)Error: ", text, re.M):
         return "errored(syntax)"
     if re.search(r"^ERROR: ", text, re.M):
