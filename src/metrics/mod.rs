@@ -1,1 +1,1 @@
-//! Placeholder while the rooms are being filled.
+//! x
