@@ -14,7 +14,7 @@ use crate::model::{
 
 /// What is wrong with an `instance.json`.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}{problem}", if field.is_empty() || field == "." { String::new() } else { format!("field `{field}`: ") })]
+#[error("{}{problem}", if matches!(field.as_str(), "" | "." | "?") { String::new() } else { format!("field `{field}`: ") })]
 pub struct FolderError {
     /// The field; empty where the whole file is meant.
     pub field: String,

@@ -45,7 +45,7 @@ pub struct RowError {
 impl fmt::Display for RowError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.place)?;
-        if !self.field.is_empty() && self.field != "." {
+        if !matches!(self.field.as_str(), "" | "." | "?") {
             write!(f, ", field `{}`", self.field)?;
         }
         write!(f, ": {}", self.problem)
@@ -93,7 +93,7 @@ pub fn parse(text: &str) -> Revisions {
             let Parsed { rows, errors } = parse_jsonl::<Value>(text);
             let broken = errors.into_iter().map(|e| RowError {
                 place: RowPlace::Line(e.line),
-                field: e.field,
+                field: if e.field == "?" { String::new() } else { e.field },
                 problem: e.problem,
             });
             out.errors.extend(broken);
@@ -153,7 +153,8 @@ mod tests {
 
     #[test]
     fn lines_list_and_map_give_the_same_rows_and_name_the_bad_one() {
-        let want: Vec<_> = [("m", 1, "diff"), ("m", 1, ""), ("a", 2, "p")].map(|(a, n, p)| (a.into(), n, p.into())).into();
+        let want: Vec<_> =
+            [("m", 1, "diff"), ("m", 1, ""), ("a", 2, "p")].map(|(a, n, p)| (a.into(), n, p.into())).into();
         let field = || "instance_id".to_owned();
         let lines = rows().iter().map(Value::to_string).collect::<Vec<_>>().join("\r\n");
         assert_eq!(summary(&parse(&lines)), (want.clone(), vec![(RowPlace::Line(2), field())]));

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Release;
 use crate::model::{
-    Arm, Attrition, AttritionReason, AttritionScope, CommentId, Extra, FrozenRow, Instance, InstanceId, RecordedVerdict,
-    Revision,
+    Arm, Attrition, AttritionReason, AttritionScope, CommentId, Extra, FrozenRow, Instance, InstanceId,
+    RecordedVerdict, Revision,
 };
 use instance::Tested;
 
@@ -44,8 +44,8 @@ pub fn join(release: &Release) -> Joined {
         let Some((instance, tested)) = instance::read(folder, files, &mut joined) else { continue };
         if table.contains_key(&instance.instance_id) {
             let detail = format!("folder `{folder}` has the id of another one (ids compare without case)");
-            joined.lose(AttritionScope::Instance, "testgen", AttritionReason::Duplicate, detail)
-                .instance_id = Some(instance.instance_id.to_string());
+            joined.lose(AttritionScope::Instance, "testgen", AttritionReason::Duplicate, detail).instance_id =
+                Some(instance.instance_id.to_string());
             continue;
         }
         joined.tests.extend(tested.files.clone());

@@ -33,7 +33,8 @@ mod tests {
 
     #[test]
     fn the_first_assertion_line_is_without_its_mark() {
-        let output = "collected 1 item\n    def test():\n>       assert 1 == 2\nE       assert 1 == 2\nE        +  where\n";
+        let output =
+            "collected 1 item\n    def test():\n>       assert 1 == 2\nE       assert 1 == 2\nE        +  where\n";
         assert_eq!(first_line(output).unwrap(), "assert 1 == 2");
         assert_eq!(first_line("Error: x\nEND\n E no"), None);
         assert_eq!(first_line("E   \nx"), None);

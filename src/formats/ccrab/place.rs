@@ -38,7 +38,9 @@ pub fn place(path: &str) -> Option<Place> {
     let (step, above) = rest.split_last()?;
     let step = if above.last() == Some(&"results_eval_combined") {
         Step::Evaluation((*step).to_owned())
-    } else if let Some(tool) = step.strip_prefix("results_eval_").filter(|t| !t.is_empty() && !t.starts_with("combined")) {
+    } else if let Some(tool) =
+        step.strip_prefix("results_eval_").filter(|t| !t.is_empty() && !t.starts_with("combined"))
+    {
         Step::Evaluation(tool.to_owned())
     } else if step.starts_with("testgen") {
         Step::Testgen
@@ -67,7 +69,9 @@ mod tests {
         assert_eq!(step("results_eval_codex/o__r-1@abcdef0/result.json"), want(codex(), "result.json"));
         assert_eq!(step("a/results_eval_combined/codex/o__r-1@abcdef0/result.json"), want(codex(), "result.json"));
         assert_eq!(place("results_preprocessed/instance-ids.txt").unwrap().step, Step::InstanceList);
-        for path in ["result.json", "o__r-1@abcdef0/result.json", "testgen/x/y.py", "pipeline/o__r-1@a/x", "", "/", "a//b"] {
+        for path in
+            ["result.json", "o__r-1@abcdef0/result.json", "testgen/x/y.py", "pipeline/o__r-1@a/x", "", "/", "a//b"]
+        {
             assert_eq!(place(path), None, "{path}");
         }
     }

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 
 use super::swe_care::manifest;
 use super::{ImportError, Imported, Options, Summary};
-use crate::formats::folder::FolderInstance;
 use crate::formats;
+use crate::formats::folder::FolderInstance;
 use crate::model::{InstanceId, parse_jsonl};
 use crate::store::bench::{Content, Problem, RECORDED, REVIEWS, REVISIONS};
 

@@ -39,8 +39,7 @@ pub fn predictions(path: &Path) -> Result<Predictions, ImportError> {
     let mut seen = std::collections::BTreeSet::new();
     let mut revisions = Vec::with_capacity(parsed.revisions.len());
     for row in parsed.revisions {
-        let key =
-            (row.instance_id.clone(), row.arm.clone(), row.agent.clone(), row.model.clone(), row.attempt);
+        let key = (row.instance_id.clone(), row.arm.clone(), row.agent.clone(), row.model.clone(), row.attempt);
         if seen.insert(key) {
             revisions.push(row);
         } else {

@@ -220,7 +220,9 @@ fn unzip(
         let mut content = Vec::new();
         let file = match member.by_ref().take(limit + 1).read_to_end(&mut content) {
             Err(error) => SourceFile::Unreadable(format!("in `{path}`: {error}")),
-            Ok(read) if read as u64 > limit => SourceFile::Unreadable(format!("in `{path}`: larger than {limit} bytes")),
+            Ok(read) if read as u64 > limit => {
+                SourceFile::Unreadable(format!("in `{path}`: larger than {limit} bytes"))
+            }
             Ok(read) => {
                 left -= read as u64;
                 SourceFile::Bytes(content)

@@ -104,7 +104,10 @@ fn oracles(dir: &Path, root: Option<&Path>, line: usize, instance: &Instance, pr
             problems.push(Problem::error(DATASET, line, &format!("oracles[{index}].{field}"), text));
         };
         if instance.comment(&oracle.comment).is_none() {
-            error("comment", format!("there is no comment `{}` in this instance; bind the oracle to one", oracle.comment));
+            error(
+                "comment",
+                format!("there is no comment `{}` in this instance; bind the oracle to one", oracle.comment),
+            );
         }
         if oracle.accepted && !bound.insert(&oracle.comment) {
             let text = format!("comment `{}` has another accepted oracle; accept only one of them", oracle.comment);
@@ -146,7 +149,8 @@ fn test_file(dir: &Path, root: Option<&Path>, test: &str) -> Result<(), String> 
 
 fn references(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
     let unknown = |id: &InstanceId| {
-        (!known.contains_key(id)).then(|| format!("there is no instance `{id}` in {DATASET}; add it or remove this line"))
+        (!known.contains_key(id))
+            .then(|| format!("there is no instance `{id}` in {DATASET}; add it or remove this line"))
     };
     let mut reviews = BTreeMap::new();
     for (line, review) in &rows.reviews {
@@ -174,7 +178,8 @@ fn references(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
         }
         let key = (&row.instance_id, &row.arm, &row.agent, &row.model, row.attempt);
         if let Some(first) = revisions.insert(key, *line) {
-            let text = format!("line {first} has the same instance, arm, agent, model and attempt; number the attempts");
+            let text =
+                format!("line {first} has the same instance, arm, agent, model and attempt; number the attempts");
             problems.push(Problem::error(REVISIONS, *line, "attempt", text));
         }
     }

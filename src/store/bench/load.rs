@@ -46,7 +46,7 @@ pub enum BenchError {
 }
 
 fn at(field: &str) -> String {
-    if field.is_empty() || field == "." { String::new() } else { format!(" (field `{field}`)") }
+    if matches!(field, "" | "." | "?") { String::new() } else { format!(" (field `{field}`)") }
 }
 
 /// A benchmark and the lines that could not be read.
@@ -144,7 +144,12 @@ fn lossy(file: &str, bytes: Vec<u8>, problems: &mut Vec<Problem>) -> String {
         Ok(text) => text,
         Err(error) => {
             let line = error.as_bytes()[..error.utf8_error().valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
-            problems.push(Problem::error(file, line, "", "the line has bytes that are not UTF-8; save the file as UTF-8"));
+            problems.push(Problem::error(
+                file,
+                line,
+                "",
+                "the line has bytes that are not UTF-8; save the file as UTF-8",
+            ));
             String::from_utf8_lossy(error.as_bytes()).into_owned()
         }
     }

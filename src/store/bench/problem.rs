@@ -55,7 +55,8 @@ impl Problem {
 
     /// A line that could not be read.
     pub fn unreadable(file: &str, error: LineError) -> Self {
-        let field = if error.field == "." { String::new() } else { error.field };
+        // What serde says where it knows no field.
+        let field = if matches!(error.field.as_str(), "." | "?") { String::new() } else { error.field };
         let text = format!("{}; the line is left out until it is mended", error.problem);
         Self::error(file, error.line, &field, text)
     }

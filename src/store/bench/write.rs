@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{
-    ATTRITION, Benchmark, Content, DATASET, MANIFEST, ORACLES, PathProblem, RECORDED, REVIEWS, REVISIONS, check_relative,
-    dataset_digest,
+    ATTRITION, Benchmark, Content, DATASET, MANIFEST, ORACLES, PathProblem, RECORDED, REVIEWS, REVISIONS,
+    check_relative, dataset_digest,
 };
 use crate::model::{Digest, to_jsonl};
 

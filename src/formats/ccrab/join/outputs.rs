@@ -49,10 +49,12 @@ pub(super) fn resolution(release: &Release, table: &mut Table, joined: &mut Join
 fn resolved(source: &Source<'_>, id: &InstanceId, row: ResolutionRow, table: &mut Table, joined: &mut Joined) {
     let Some(tested) = table.get_mut(id) else { return };
     let at = row.comment_index.map_or_else(String::new, |n| format!(" (its index {n})"));
-    if let (Some(path), Some(comment)) = (&row.file_path, tested.comments.iter().position(|c| c.text == row.comment_text)) {
-        let comment = tested.by_text(&row.comment_text).map_or(comment, |c| {
-            tested.comments.iter().position(|other| other.id == c.id).unwrap_or(comment)
-        });
+    if let (Some(path), Some(comment)) =
+        (&row.file_path, tested.comments.iter().position(|c| c.text == row.comment_text))
+    {
+        let comment = tested
+            .by_text(&row.comment_text)
+            .map_or(comment, |c| tested.comments.iter().position(|other| other.id == c.id).unwrap_or(comment));
         tested.comments[comment].file_path = Some(path.clone());
         let comment_id = tested.comments[comment].id.clone();
         let instance = joined.instances.iter_mut().find(|i| i.instance_id == *id);
