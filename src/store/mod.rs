@@ -3,6 +3,7 @@
 //! A record or blob appears whole (write, fsync, rename) or not at all. The store does not know what a record means.
 
 mod atomic;
+pub mod bench;
 pub mod cache;
 mod error;
 mod run;

@@ -1,0 +1,139 @@
+//! Whether a generated Python test can only have looked at text: it imports nothing but the standard library and
+//! pytest, and reads files of the workspace.
+
+/// Top-level modules of Python's standard library that tests use, and pytest itself. Modules that can load other code
+/// (`importlib`, `runpy`, `subprocess`, `imp`) are not among them on purpose.
+const HARMLESS: &[&str] = &[
+    "__future__",
+    "abc",
+    "argparse",
+    "array",
+    "ast",
+    "base64",
+    "bisect",
+    "builtins",
+    "bz2",
+    "calendar",
+    "codecs",
+    "collections",
+    "configparser",
+    "contextlib",
+    "copy",
+    "csv",
+    "ctypes",
+    "dataclasses",
+    "datetime",
+    "decimal",
+    "difflib",
+    "dis",
+    "enum",
+    "errno",
+    "fnmatch",
+    "fractions",
+    "functools",
+    "gc",
+    "glob",
+    "gzip",
+    "hashlib",
+    "heapq",
+    "html",
+    "http",
+    "inspect",
+    "io",
+    "itertools",
+    "json",
+    "keyword",
+    "locale",
+    "logging",
+    "math",
+    "numbers",
+    "operator",
+    "os",
+    "pathlib",
+    "pickle",
+    "platform",
+    "pprint",
+    "pytest",
+    "queue",
+    "random",
+    "re",
+    "shlex",
+    "shutil",
+    "signal",
+    "socket",
+    "stat",
+    "string",
+    "struct",
+    "sys",
+    "tempfile",
+    "textwrap",
+    "threading",
+    "time",
+    "token",
+    "tokenize",
+    "tomllib",
+    "traceback",
+    "types",
+    "typing",
+    "unicodedata",
+    "unittest",
+    "urllib",
+    "uuid",
+    "warnings",
+    "weakref",
+    "xml",
+    "zipfile",
+    "zlib",
+];
+
+/// Words with which a test can run code without an import statement.
+const LOADERS: &[&str] =
+    &["__import__", "import_module", "importlib", "runpy", "exec(", "eval(", "subprocess", "os.system"];
+
+/// Whether a Python test is text only, judged by its text alone.
+pub fn is_text_only(code: &str) -> bool {
+    code.contains("/workspace")
+        && !LOADERS.iter().any(|word| code.contains(word))
+        && code.lines().all(|line| imports_of(line).into_iter().all(|module| HARMLESS.contains(&module)))
+}
+
+/// The top-level modules that one line imports.
+fn imports_of(line: &str) -> Vec<&str> {
+    let root = |module: &str| -> Option<usize> { module.find(|c: char| !(c.is_alphanumeric() || c == '_')) };
+    let top = |module| -> &str {
+        let module: &str = str::trim(module);
+        &module[..root(module).unwrap_or(module.len())]
+    };
+    let line = line.trim_start();
+    if let Some(rest) = line.strip_prefix("import ") {
+        return rest.split('#').next().unwrap_or_default().split(',').map(top).collect();
+    }
+    match line.strip_prefix("from ") {
+        // Prose in a docstring may start with `from`; a statement has `import` in it.
+        Some(rest) if rest.contains(" import ") => vec![top(rest)],
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_tests_that_never_load_the_project_are_text_only() {
+        let reads = "import re, os\nfrom pathlib import Path\ndef test():\n    assert 'x' in Path('/workspace/a.py').read_text()\n";
+        assert!(is_text_only(reads));
+        assert!(is_text_only(&format!("{reads}    # import nothing\n")));
+        for line in [
+            "import numpy",
+            "import os, project",
+            "    from project.sub import x",
+            "m = __import__('project')",
+            "import importlib.util",
+            "from . import x",
+        ] {
+            assert!(!is_text_only(&format!("{reads}\n{line}\n")), "{line}");
+        }
+        assert!(!is_text_only("import re\ndef test():\n    assert re\n"), "it reads no file of the workspace");
+    }
+}
