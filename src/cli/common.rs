@@ -1,10 +1,22 @@
 //! Options that several verbs share.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::error::CliError;
+use super::printer::Printer;
 use super::settings::{Layers, Source, Sourced};
 use super::variables;
+use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
+use crate::model::Revision;
+use crate::oracle::{Frameworks, Reporters};
+use crate::repo::{RepoSources, Retries};
+use crate::sandbox::local::{LocalConfig, LocalSandbox};
+use crate::sandbox::{NoSandbox, Sandbox};
+use crate::stage::import;
+use crate::stage::score::Services;
+use crate::store::bench::{Benchmark, Problem};
+use crate::store::cache::Bucket;
 
 /// Reads `redgreen.toml` of the current folder.
 pub(super) fn layers() -> Result<Layers, CliError> {
@@ -119,4 +131,158 @@ pub(super) fn parse_bool(text: &str) -> Result<bool, String> {
 /// Makes a path absolute without touching the file system.
 pub(super) fn absolute(path: &std::path::Path) -> Result<PathBuf, CliError> {
     std::path::absolute(path).map_err(|e| CliError::usage(format!("`{}` is no path", path.display())).because(&e))
+}
+
+/// Reads a benchmark folder. Lines that do not parse are named, and the others are scored.
+pub(super) fn load_benchmark(folder: &Path, printer: &Printer) -> Result<Benchmark, CliError> {
+    let loaded = Benchmark::load(folder).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    tell(printer, &loaded.problems);
+    if loaded.benchmark.instances.is_empty() {
+        return Err(CliError::usage(format!("the benchmark `{}` has no instance that can be read", folder.display()))
+            .hint(format!("`redgreen check {}` names every problem", folder.display())));
+    }
+    Ok(loaded.benchmark)
+}
+
+/// Names problems on standard error, the first ones one by one.
+pub(super) fn tell(printer: &Printer, problems: &[Problem]) {
+    const SHOWN: usize = 20;
+    for problem in problems.iter().take(SHOWN) {
+        printer.note(&problem.to_string());
+    }
+    if problems.len() > SHOWN {
+        printer.note(&format!("… and {} more problems", problems.len() - SHOWN));
+    }
+}
+
+/// Reads revisions: ours, or SWE-bench predictions.
+pub(super) fn read_revisions(file: &Path, printer: &Printer) -> Result<Vec<Revision>, CliError> {
+    let read = import::predictions(file).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    tell(printer, &read.problems);
+    Ok(read.revisions)
+}
+
+/// Where repositories come from.
+pub(super) fn repo_sources(repositories: &Repositories, cache: &Path, bundles: Vec<PathBuf>) -> RepoSources {
+    const GIT_VARIABLES: [&str; 12] = [
+        "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
+        "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK",
+    ];
+    RepoSources {
+        mirrors: repositories.mirrors.value.clone(),
+        bundles,
+        template: repositories.clone_from.value.clone(),
+        offline: repositories.offline.value,
+        cache: Bucket::Repositories.path(cache),
+        git_program: PathBuf::from(find_program("git").unwrap_or_else(|| "git".into())),
+        git_variables: GIT_VARIABLES
+            .iter()
+            .filter_map(|name| variables::get(name).map(|value| ((*name).to_owned(), value)))
+            .collect(),
+        retries: Retries::default(),
+    }
+}
+
+/// A program on `PATH`.
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = variables::get("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The sandbox that was asked for.
+pub(super) fn sandbox(kind: &str, cache: &Path) -> Result<Arc<dyn Sandbox>, CliError> {
+    let scratch = Bucket::Scratch.path(cache);
+    fs_err::create_dir_all(&scratch).map_err(|e| {
+        CliError::infra("the cache folder cannot be written").because(&e).hint("name another one with `--cache DIR`")
+    })?;
+    let helper = std::env::current_exe().map_err(|e| CliError::infra("redgreen's own file is gone").because(&e))?;
+    let config = LocalConfig::new(helper, scratch);
+    let made: Result<Arc<dyn Sandbox>, _> = match kind {
+        "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
+        "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
+        other => {
+            return Err(CliError::usage(format!("the sandbox `{other}` is planned and not there yet"))
+                .hint("use `--sandbox local`"));
+        }
+    };
+    made.map_err(|e| {
+        CliError::infra(e.to_string())
+            .because(&e)
+            .hint("`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that")
+    })
+}
+
+/// Environments of this machine.
+pub(super) fn environments(
+    cache: &Path,
+    offline: bool,
+    definitions: &[PathBuf],
+    sandbox: Arc<dyn Sandbox>,
+) -> Result<Environments, CliError> {
+    let all = variables::all();
+    let mut settings = EnvironmentSettings::new(cache.to_owned(), HostVariables::pick(all.clone()));
+    settings.definitions = definitions.to_vec();
+    settings.offline = offline;
+    settings.network = NetworkSettings::gather(&all);
+    Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
+}
+
+/// The folders with definitions that were named.
+pub(super) fn definitions(layers: &Layers, option: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let picked = layers.pick(
+        (!option.is_empty()).then(|| option.to_vec()),
+        "REDGREEN_DEFINITIONS",
+        |t| Ok(std::env::split_paths(t).collect()),
+        |f| Ok(f.definitions.clone()),
+        Vec::new,
+    )?;
+    for folder in &picked.value {
+        if !folder.is_dir() {
+            return Err(CliError::usage(format!("the definitions folder `{}` is not there", folder.display()))
+                .hint(format!("it was named by: {}", picked.source)));
+        }
+    }
+    Ok(picked.value)
+}
+
+/// Everything that a run stands on.
+pub(super) fn services(
+    layers: &Layers,
+    cache: &CacheOption,
+    repositories: &RepositoryOptions,
+    definition_folders: &[PathBuf],
+    sandbox_kind: Option<String>,
+    bench: &Path,
+) -> Result<Services, CliError> {
+    let cache = cache.resolve(layers)?.value;
+    let repositories = repositories.resolve(layers)?;
+    let kind = layers.pick(
+        sandbox_kind,
+        "REDGREEN_SANDBOX",
+        |t| Ok(t.to_owned()),
+        |f| Ok(f.sandbox.clone()),
+        || "local".to_owned(),
+    )?;
+    if kind.value == "none" && kind.source != Source::CommandLine {
+        return Err(CliError::usage("running without a sandbox must be asked for by `--sandbox none` each time")
+            .hint(format!("it was set by: {}", kind.source)));
+    }
+    let sandbox = sandbox(&kind.value, &cache)?;
+    let folders = definitions(layers, definition_folders)?;
+    let mut frameworks = Frameworks::built_in();
+    for folder in &folders {
+        frameworks = frameworks.and_then(|_| Frameworks::with_folder(folder));
+    }
+    let frameworks = frameworks.map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let reporters = Reporters::install(&Bucket::Scratch.path(&cache))
+        .map_err(|e| CliError::infra("the reporters could not be laid out").because(&e))?;
+    let environments = environments(&cache, repositories.offline.value, &folders, sandbox.clone())?;
+    Ok(Services {
+        repositories: repo_sources(&repositories, &cache, vec![bench.join("repos")]),
+        environments: Arc::new(environments),
+        sandbox,
+        cache,
+        frameworks: Arc::new(frameworks),
+        reporters,
+    })
 }

@@ -1,7 +1,6 @@
 //! `redgreen score`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::common::{CacheOption, RepositoryOptions};
@@ -16,7 +15,7 @@ use crate::oracle::Policy;
 use crate::report::{EventLog, LineProgress, TerminalProgress};
 use crate::sandbox::Limits;
 use crate::stage::score::{self, Selection};
-use crate::store::bench::Benchmark;
+use crate::store::bench::{Benchmark, dataset_digest};
 use crate::store::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
 
 /// Run every oracle on every revision in a clean sandbox, decide verdicts, report pass rates per arm.
@@ -125,7 +124,7 @@ pub(super) fn parse_globs(patterns: &[String]) -> Result<Option<globset::GlobSet
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer { json: args.json };
     let layers = common::layers()?;
-    let loaded = common::load_benchmark(&args.bench, &printer)?;
+    let loaded = common::load_benchmark(&common::absolute(&args.bench)?, &printer)?;
     let revisions = all_revisions(&args, &loaded, &printer)?;
     let frozen = loaded.manifest.frozen.as_deref();
     let denominator = layers
@@ -157,7 +156,7 @@ pub(super) fn run(args: Args) -> Outcome {
         arms: (!args.arms.is_empty()).then(|| args.arms.iter().map(|a| Arm::new(a.trim())).collect()),
         denominator,
     };
-    let known: Vec<Arm> = loaded.manifest.arms.iter().map(Arm::new).collect();
+    let known: Vec<Arm> = loaded.manifest.arms.iter().map(|a| Arm::new(a.as_str())).collect();
     let plan = score::plan(&loaded.instances, &revisions, frozen, &known, &selection);
     if let Some(arm) = plan.unknown_arms.first() {
         return Err(unknown_arm(arm, &known, &revisions).into());
@@ -168,7 +167,7 @@ pub(super) fn run(args: Args) -> Outcome {
             .into());
     }
 
-    let digest = loaded.digest.clone();
+    let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
     let run = open_run(&args, &loaded, &digest, policy, denominator)?;
     printer.note(&format!("run: {}", run.root().display()));
 
@@ -203,10 +202,10 @@ pub(super) fn run(args: Args) -> Outcome {
         &args.repositories,
         &args.definitions,
         args.sandbox.clone(),
-        Some(&args.bench),
+        &common::absolute(&args.bench)?,
     )?;
     let status = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
-    super::report::show(&printer, &run, denominator, args.json)?;
+    super::report::show(&printer, &run, Some(denominator), args.json)?;
     printer.note(&format!("run: {}", run.root().display()));
     Ok(status)
 }
@@ -242,14 +241,7 @@ fn all_revisions(
     let mut revisions = loaded.revisions.clone();
     for file in &args.revisions {
         for revision in common::read_revisions(file, printer)? {
-            let same = |r: &Revision| {
-                r.instance_id == revision.instance_id
-                    && r.arm == revision.arm
-                    && r.agent == revision.agent
-                    && r.model == revision.model
-                    && r.attempt == revision.attempt
-            };
-            match revisions.iter_mut().find(|r| same(r)) {
+            match revisions.iter_mut().find(|r| r.same_key(&revision)) {
                 Some(old) => *old = revision,
                 None => revisions.push(revision),
             }
@@ -328,7 +320,7 @@ fn execute(
     loaded: &Benchmark,
     settings: score::Settings,
     scheduler: Scheduler,
-    services: common::Services,
+    services: score::Services,
     run: &RunFolder,
 ) -> Result<Status, CliError> {
     let runtime = super::runtime()?;
@@ -340,22 +332,18 @@ fn execute(
         reporters.push(Box::new(LineProgress::new(std::io::stderr(), Duration::from_secs(10))));
     }
     let dispatcher = Dispatcher::new(receiver, reporters);
-    let services = score::Services {
-        repositories: services.repositories,
-        environments: Arc::new(services.environments),
-        sandbox: services.sandbox,
-        cache: services.cache,
-        frameworks: Arc::new(services.frameworks),
-    };
     let result = runtime.block_on(async {
         let watcher = tokio::spawn(super::interrupt::watch(scheduler.clone(), events.clone()));
         let shown = tokio::spawn(dispatcher.run());
         let summary =
-            score::score(plan, &loaded.root, settings, services, scheduler.clone(), events.clone(), run.clone()).await;
+            score::score(plan, &loaded.dir, settings, services, scheduler.clone(), events.clone(), run.clone()).await;
         events.send(Event::RunFinished);
         let progress = shown.await.map_err(|e| CliError::infra("the display broke").because(&e))?;
         watcher.abort();
-        let summary = summary.map_err(CliError::from)?;
+        let summary = summary.map_err(|e| match e {
+            score::ScoreError::Store(e) => CliError::from(e),
+            e => CliError::infra(e.to_string()),
+        })?;
         Ok::<_, CliError>((summary, progress))
     });
     let (summary, progress) = result?;

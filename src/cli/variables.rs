@@ -19,3 +19,8 @@ pub fn default_cache() -> PathBuf {
     }
     std::env::temp_dir().join(format!("redgreen-cache-{}", rustix::process::getuid().as_raw()))
 }
+
+/// All variables that are text.
+pub fn all() -> std::collections::BTreeMap<String, String> {
+    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+}

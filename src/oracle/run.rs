@@ -19,7 +19,7 @@ use super::reporters::REPORTERS;
 /// What a run stands on: one state of the repository in its environment.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
-    /// The toolchain and the dependency layers, outside the tree.
+    /// The toolchain and the dependency layers, mounted after the tree, as one of them may lie in it.
     pub mounts: Vec<Mount>,
     /// Layers of the tree, topmost first: the patch's, the build's, the snapshot.
     pub workspace: Vec<PathBuf>,
@@ -91,13 +91,13 @@ pub async fn rebuild(
     let shell = subject.tools.get("sh").cloned().unwrap_or_else(|| "/bin/sh".to_owned());
     // Each in a shell of its own: one that leaves or changes directory does not take the others along.
     let script = subject.rebuild.iter().map(|command| format!("(\n{command}\n)")).collect::<Vec<_>>().join(" && ");
-    let mut mounts = subject.mounts.clone();
-    mounts.push(Mount::Overlay {
+    let mut mounts = vec![Mount::Overlay {
         lowers: subject.workspace.clone(),
         target: WORKSPACE.into(),
         upper: Some(folder.path().to_owned()),
         remove: subject.remove.clone(),
-    });
+    }];
+    mounts.extend(subject.mounts.iter().cloned());
     let task = Task {
         argv: vec![shell, "-c".to_owned(), script],
         cwd: WORKSPACE.into(),
@@ -153,20 +153,21 @@ pub(super) fn is_good(exit: &Exit) -> bool {
 
 fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged) -> Task {
     let mut lowers = subject.workspace.clone();
-    let mut mounts = subject.mounts.clone();
-    mounts.push(reporters_mount(plan));
-    let mut remove = subject.remove.clone();
-    match &plan.placement {
-        Placement::Outside { path } => {
-            mounts.push(Mount::ReadOnly { source: staged.test.clone(), target: path.clone() });
-        }
-        Placement::InTree { path } => {
-            lowers.insert(0, staged.folder.path().to_owned());
-            // What lay in the test's place is hidden already; removing it would take the test along.
-            remove.retain(|removed| !Path::new(path).starts_with(removed));
-        }
+    if let Some(layer) = &staged.layer {
+        lowers.insert(0, layer.path().to_owned());
     }
-    mounts.push(Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove });
+    // The tree first: an environment may mount something into it (`node_modules`).
+    let mut mounts = vec![Mount::Overlay {
+        lowers,
+        target: WORKSPACE.into(),
+        upper: None,
+        remove: subject.remove.clone(),
+    }];
+    mounts.extend(subject.mounts.iter().cloned());
+    mounts.push(reporters_mount(plan));
+    if let Placement::Outside { path } = &plan.placement {
+        mounts.push(Mount::ReadOnly { source: plan.test.clone(), target: path.clone() });
+    }
     Task {
         argv: plan.argv.clone(),
         cwd: plan.cwd.clone(),

@@ -10,7 +10,7 @@ use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
 use crate::engine::{Event, TaskId};
 use crate::model::{Arm, CommentId, Digest, Instance, InfraReason, Outcome, Revision, RevisionStatus};
-use crate::oracle::{self, Controls, Policy};
+use crate::oracle::{self, Controls, Policy, TestId};
 
 /// One instance with everything that is to be run on it, owned.
 pub(super) struct InstanceJob {
@@ -78,11 +78,11 @@ async fn run_oracle(
         Ok(bound) => Arc::new(bound),
         Err(why) => return unavailable(shared, job, std::slice::from_ref(comment), &why),
     };
-    let mut expected: Option<Vec<String>> = None;
+    let mut expected: Option<Vec<TestId>> = None;
     let mut merged = None;
     if let Some(state) = &ready.merged {
         let runs = runs(shared, job, ready, &bound, state, &Arm::merged(), 1, &mut expected).await?;
-        put_runs(shared, job, comment, &Arm::merged(), None, &runs, bound.marks(state))?;
+        put_runs(shared, job, comment, &Arm::merged(), None, &runs, bound.marks(shared, state))?;
         merged = Some(runs);
     }
     let head = {
@@ -92,12 +92,12 @@ async fn run_oracle(
     put_runs(shared, job, comment, &Arm::head(), None, &head, Vec::new())?;
 
     let controls = Controls {
-        merged: merged.as_ref().map(|m| m.outcomes.clone()),
-        head: Some(head.outcomes.clone()),
-        before: bound.before().to_vec(),
+        merged: merged.as_ref().map(|m| m.outcomes.as_slice()),
+        head: &head.outcomes,
+        before: bound.before(),
     };
     let stuck = head.infra.as_ref().or(merged.as_ref().and_then(|m| m.infra.as_ref()));
-    let bad = shared.settings.policy == Policy::Strict && (stuck.is_some() || oracle::bad_control(&controls).is_some());
+    let bad = shared.settings.policy == Policy::Strict && (stuck.is_some() || oracle::check(&controls).is_some());
     if bad {
         let (state, reason, infra) = match stuck {
             Some(why) => (
@@ -137,7 +137,7 @@ async fn run_revision(
     ready: &Arc<Ready>,
     bound: &Arc<Bound>,
     index: usize,
-    mut expected: Option<Vec<String>>,
+    mut expected: Option<Vec<TestId>>,
 ) -> Result<(), ScoreError> {
     let revision = &job.revisions[index];
     let skip = |state: RowState, reason: &str| -> Result<(), ScoreError> {
@@ -163,7 +163,7 @@ async fn run_revision(
         Err(problem) => return skip(RowState::Patch { problem: problem.clone() }, &format!("patch: {problem}")),
     };
     let runs = runs(shared, job, ready, bound, state, &revision.arm, revision.attempt, &mut expected).await?;
-    put_runs(shared, job, bound.comment(), &revision.arm, Some(revision), &runs, bound.marks(state))
+    put_runs(shared, job, bound.comment(), &revision.arm, Some(revision), &runs, bound.marks(shared, state))
 }
 
 /// The repeats of one oracle on one state.
@@ -182,7 +182,7 @@ async fn runs(
     state: &Arc<State>,
     arm: &Arm,
     attempt: u32,
-    expected: &mut Option<Vec<String>>,
+    expected: &mut Option<Vec<TestId>>,
 ) -> Result<Runs, ScoreError> {
     let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), infra: None };
     for repeat in 1..=shared.settings.repeat {
@@ -197,7 +197,7 @@ async fn runs(
             Made::Recorded(record) => {
                 // The tests that the fixed code shows are those that every other run must show.
                 if arm.as_str() == Arm::MERGED && expected.is_none() && record.outcome == Outcome::Passed {
-                    *expected = Some(record.tests.clone());
+                    *expected = Some(record.passed.clone());
                 }
                 runs.keys.push(record.key.clone());
                 runs.outcomes.push(record.outcome.clone());

@@ -12,6 +12,7 @@ mod runner;
 mod verdicts;
 
 pub use plan::{InstancePlan, Plan, Selection, plan};
+pub use prepare::{Unavailable, build_environment};
 pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};
 pub use roster::{Roster, RosterComment};
 pub use row::{Row, RowState};

@@ -5,20 +5,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
 
 use super::instance::InstanceJob;
-use super::run::Shared;
+use super::run::{Services, Shared};
 use crate::engine::Event;
-use crate::environment::{BuildSubject, EnvironmentError, Prepared};
-use crate::model::{EnvironmentSpec, Framework, InfraReason, ProjectMode};
-use crate::repo::{ChangeSet, PatchError, RepoError, Repository, apply_patch};
+use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
+use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
+use crate::repo::{ChangeSet, RepoError, Repository, apply_patch};
 use crate::store::cache::Bucket;
 
 /// Why an instance cannot be run here.
 #[derive(Debug, Clone)]
-pub(super) struct Unavailable {
-    pub(super) class: InfraReason,
-    pub(super) detail: String,
+pub struct Unavailable {
+    /// The class.
+    pub class: InfraReason,
+    /// What happened.
+    pub detail: String,
 }
 
 /// An instance that is ready.
@@ -88,27 +91,23 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     let step = |text: &str| {
         shared.events.send(Event::Preparing { instance_id: job.instance.instance_id.clone(), step: text.to_owned() });
     };
-    let spec = environment_of(job);
     // The toolchain first: a missing one must be infra now and not an old answer from the records.
-    let resolved = shared.services.environments.resolve(&spec).map_err(|e| of_environment(&e))?;
+    let resolved = {
+        let (shared, job) = (shared.clone(), job.clone());
+        blocking(move || resolve(&shared.services.environments, &job.instance, &job.comments)).await?
+    };
 
     step("repository");
     let trees = {
         let (shared, job) = (shared.clone(), job.clone());
-        blocking(move || trees(&shared, &job)).await?
+        blocking(move || trees(&shared.services, &job.instance, &job.revisions)).await?
     };
 
     let slot = shared.scheduler.slot().await.ok_or_else(interrupted)?;
-    let subject = BuildSubject {
-        snapshot: trees.snapshot.clone(),
-        tree: trees.tree.clone(),
-        merged: trees.merged_snapshot.clone(),
-        merged_tree: trees.merged_tree.clone(),
-    };
     let environment = shared
         .services
         .environments
-        .prepare(&resolved, &subject, &step, &shared.scheduler.stop)
+        .prepare(&resolved, &trees.subject(), &step, &shared.scheduler.stop)
         .await
         .map_err(|e| if shared.scheduler.stop.is_cancelled() { interrupted() } else { of_environment(&e) })?;
     drop(slot);
@@ -138,11 +137,22 @@ struct Trees {
     revisions: Vec<Result<Arc<State>, String>>,
 }
 
-fn trees(shared: &Shared, job: &InstanceJob) -> Result<Trees, Unavailable> {
-    let owner = shared.services.sandbox.owner();
-    let repository = shared.services.repositories.open(&job.instance.repo).map_err(|e| of_repo(&e))?;
-    let head = repository.resolve(job.instance.head_commit()).map_err(|e| of_repo(&e))?;
-    let bucket = Bucket::Snapshots.path(&shared.services.cache);
+impl Trees {
+    fn subject(&self) -> BuildSubject {
+        BuildSubject {
+            snapshot: self.snapshot.clone(),
+            tree: self.tree.clone(),
+            merged: self.merged_snapshot.clone(),
+            merged_tree: self.merged_tree.clone(),
+        }
+    }
+}
+
+fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Result<Trees, Unavailable> {
+    let owner = services.sandbox.owner();
+    let repository = services.repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
+    let bucket = Bucket::Snapshots.path(&services.cache);
     let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
     let mut trees = Trees {
         snapshot: snapshot.dir,
@@ -152,37 +162,34 @@ fn trees(shared: &Shared, job: &InstanceJob) -> Result<Trees, Unavailable> {
         merged_tree: None,
         revisions: Vec::new(),
     };
-    if let Some(merged) = &job.instance.merged_commit {
+    if let Some(merged) = &instance.merged_commit {
         let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
         trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
         let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
-    trees.revisions = job.revisions.iter().map(|r| revision(&repository, &head, r.patch.as_bytes())).collect();
+    trees.revisions = revisions.iter().map(|r| revision(&repository, &head, r.patch.as_bytes())).collect();
     Ok(trees)
 }
 
 fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<State>, String> {
     let base = repository.tree_of(head).map_err(|e| e.to_string())?;
-    match apply_patch(&base, patch) {
-        Ok(applied) => Ok(State::new(applied.changes, applied.log)),
-        Err(error) => Err(problem(&error)),
-    }
+    let applied = apply_patch(&base, patch).map_err(|e| e.to_string())?;
+    Ok(State::new(applied.changes, applied.log))
 }
 
-fn problem(error: &PatchError) -> String {
-    error.to_string()
-}
-
-/// The instance's environment; where the data names none, a bare one of the language that its oracles need.
-///
-/// pytest comes from a layer and never from the host, so it is added where an oracle needs it and no package is it.
-fn environment_of(job: &InstanceJob) -> EnvironmentSpec {
-    let frameworks: Vec<Framework> =
-        job.comments.iter().filter_map(|c| job.instance.oracle(c)).map(|o| o.framework).collect();
-    let mut spec = job.instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
-        language: default_language(&frameworks, &job.instance.language),
+/// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
+/// oracles need. A framework that is a package comes from a layer and never from the host, so it is added where an
+/// oracle needs it and no package is it.
+fn resolve(
+    environments: &Environments,
+    instance: &Instance,
+    comments: &[CommentId],
+) -> Result<Resolved, Unavailable> {
+    let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
+    let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
+        language: default_language(&frameworks, &instance.language),
         version: None,
         packages: Vec::new(),
         project: ProjectMode::Path,
@@ -192,14 +199,32 @@ fn environment_of(job: &InstanceJob) -> EnvironmentSpec {
         steps: Vec::new(),
         extra: Default::default(),
     });
-    let is_pytest = |p: &String| {
-        let name = p.split(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').next().unwrap_or_default();
-        name.eq_ignore_ascii_case("pytest")
+    let resolved = environments.resolve(&spec).map_err(|e| of_environment(&e))?;
+    let needs_pytest = frameworks.contains(&Framework::Pytest) && resolved.definition.name == "python";
+    Ok(if needs_pytest { resolved.with_packages(&["pytest"]) } else { resolved })
+}
+
+/// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
+///
+/// # Errors
+/// Why the environment is not to be had here.
+pub async fn build_environment(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<Prepared, Unavailable> {
+    let resolved = {
+        let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
+        blocking(move || resolve(&services.environments, &instance, &comments)).await?
     };
-    if frameworks.contains(&Framework::Pytest) && !spec.packages.iter().any(is_pytest) {
-        spec.packages.push("pytest".to_owned());
-    }
-    spec
+    step("repository");
+    let trees = {
+        let (services, instance) = (services.clone(), instance.clone());
+        blocking(move || trees(&services, &instance, &[])).await?
+    };
+    services.environments.prepare(&resolved, &trees.subject(), step, cancel).await.map_err(|e| of_environment(&e))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {
@@ -227,7 +252,7 @@ fn of_repo(error: &RepoError) -> Unavailable {
 }
 
 fn of_environment(error: &EnvironmentError) -> Unavailable {
-    Unavailable { class: error.infra_reason(), detail: error.to_string() }
+    Unavailable { class: error.reason(), detail: error.to_string() }
 }
 
 /// Runs blocking work on the runtime's own threads for it.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Digest, Outcome};
+use crate::oracle::TestId;
 use crate::sandbox::{End, Isolation};
 
 /// The name of the records' folder.
@@ -25,8 +26,12 @@ pub struct OracleRecord {
     pub inputs: Value,
     /// What it showed.
     pub outcome: Outcome,
-    /// The ids of the tests that were seen to pass, fail or err.
-    pub tests: Vec<String>,
+    /// The tests that were seen, with their status.
+    pub tests: Value,
+    /// The ids of the tests that passed.
+    pub passed: Vec<TestId>,
+    /// Whether the oracle never loaded the project's code, where that was measured.
+    pub text_only: Option<bool>,
     /// The first failing assertion's message.
     pub message: Option<String>,
     /// The first line of it as the framework's text output has it (pytest's first `E ` line without the mark).

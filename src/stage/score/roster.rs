@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::metrics::{CommentRow, CommentSet, Denominator};
 use crate::model::{CommentId, Instance, InstanceId, OracleKind, RecordedVerdict};
 
 /// The benchmark's comments and recorded verdicts, without texts, patches and tests.
@@ -30,7 +31,7 @@ pub struct RosterComment {
     pub category: Option<String>,
     /// The oracle's declared kind.
     pub kind: OracleKind,
-    /// The instance's language.
+    /// The language of its test, in lower case.
     pub language: String,
     /// Whether it has an accepted oracle (denominator `valid`).
     pub valid: bool,
@@ -59,7 +60,7 @@ impl Roster {
                         comment: comment.id.clone(),
                         category: comment.category.clone(),
                         kind: oracle.map(|o| o.kind).unwrap_or_default(),
-                        language: instance.language.clone(),
+                        language: language_of(instance, comment),
                         valid: oracle.is_some(),
                         frozen: frozen_set.contains(&(instance.instance_id.clone(), comment.id.clone())),
                         before: oracle.map(|o| o.before.clone()).unwrap_or_default(),
@@ -70,8 +71,39 @@ impl Roster {
         Self { schema: 1, comments, recorded: recorded.to_vec(), has_frozen: frozen.is_some() }
     }
 
+    /// The comments that a denominator counts, of the instances that `keep` says.
+    pub fn comment_set(&self, denominator: Denominator, keep: impl Fn(&InstanceId) -> bool) -> CommentSet {
+        let counts = |c: &&RosterComment| match denominator {
+            Denominator::All => true,
+            Denominator::Valid => c.valid,
+            Denominator::Final => c.frozen,
+        };
+        let mut rows: Vec<CommentRow> = self
+            .comments
+            .iter()
+            .filter(counts)
+            .filter(|c| keep(&c.instance_id))
+            .map(|c| CommentRow {
+                instance_id: c.instance_id.clone(),
+                comment: c.comment.clone(),
+                has_oracle: c.valid,
+                category: c.category.clone(),
+                kind: c.valid.then(|| c.kind.as_str()),
+                language: (!c.language.is_empty()).then(|| c.language.clone()),
+            })
+            .collect();
+        rows.sort_by(|a, b| a.key().cmp(&b.key()));
+        CommentSet { denominator, rows }
+    }
+
     /// The comments by instance and id.
     pub fn by_key(&self) -> BTreeMap<(&InstanceId, &CommentId), &RosterComment> {
         self.comments.iter().map(|c| ((&c.instance_id, &c.comment), c)).collect()
     }
+}
+
+/// The language of the comment's test where the data says so, else the instance's; in lower case.
+fn language_of(instance: &Instance, comment: &crate::model::Comment) -> String {
+    let own = comment.extra.get("language").and_then(serde_json::Value::as_str);
+    own.unwrap_or(&instance.language).to_ascii_lowercase()
 }

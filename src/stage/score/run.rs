@@ -14,7 +14,7 @@ use super::runner::Counters;
 use crate::engine::{Event, Events, Scheduler};
 use crate::environment::Environments;
 use crate::model::{Arm, CommentId, Digest};
-use crate::oracle::{Frameworks, Policy};
+use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
 use crate::sandbox::{Limits, Sandbox};
 use crate::store::{RunFolder, StoreError};
@@ -49,6 +49,8 @@ pub struct Services {
     pub cache: PathBuf,
     /// Test frameworks.
     pub frameworks: Arc<Frameworks>,
+    /// redgreen's own reporters, laid out on the host.
+    pub reporters: Reporters,
 }
 
 /// What came of it.

@@ -12,8 +12,8 @@ use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
 use super::run::{ScoreError, Shared, Summary};
 use crate::engine::{Event, TaskId};
 use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
-use crate::oracle::{self, Classified, Plan, RunEvidence, Subject};
-use crate::sandbox::SandboxError;
+use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, Subject, TestId};
+use crate::sandbox::{End, Exit};
 
 /// Numbers of a run.
 #[derive(Debug, Default)]
@@ -71,10 +71,16 @@ impl Bound {
             &oracle,
             &test,
             &shared.services.frameworks,
+            &shared.services.reporters,
             &ready.environment.tools,
             settings.policy,
         )
-        .map_err(|e| Unavailable { class: InfraReason::Environment, detail: e.to_string() })?;
+        .map_err(|e| Unavailable { class: e.infra().unwrap_or(InfraReason::Environment), detail: e.to_string() })?;
+        let framework = shared
+            .services
+            .frameworks
+            .digest(oracle.framework)
+            .map_err(|e| Unavailable { class: InfraReason::Environment, detail: e.to_string() })?;
         let limits = &settings.limits;
         let key = json!({
             "schema": RECORD_SCHEMA,
@@ -83,7 +89,9 @@ impl Bound {
             "head_tree": ready.tree,
             "environment": ready.environment.digest,
             "test": digest_bytes(&bytes),
-            "plan": plan.digest(),
+            "plan": plan,
+            "framework": framework,
+            "reporters": Reporters::digest(),
             "limits": {
                 "wall": limits.wall.as_secs_f64(),
                 "cpu": limits.cpu.map(|c| c.as_secs_f64()),
@@ -108,15 +116,14 @@ impl Bound {
     }
 
     /// Marks that a state earns before it is run.
-    pub(super) fn marks(&self, state: &State) -> Vec<String> {
-        let mut marks = Vec::new();
-        if self.plan.touches_test_configuration(state.changes.paths()) {
-            marks.push("test-configuration".to_owned());
-        }
-        marks
+    pub(super) fn marks(&self, shared: &Shared, state: &State) -> Vec<String> {
+        let paths = state.changes.paths().filter_map(|p| p.to_str());
+        // The definitions were checked when they were read.
+        let touches = shared.services.frameworks.touches_test_configuration(paths, self.oracle.framework);
+        if touches.unwrap_or(false) { vec!["test-configuration".to_owned()] } else { Vec::new() }
     }
 
-    fn key(&self, state: &State, expected: Option<&[String]>, repeat: u32) -> (Digest, Value) {
+    fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
         let mut inputs = self.key.clone();
         inputs["changes"] = json!(state.changes.digest());
         inputs["expected"] = json!(expected);
@@ -137,7 +144,7 @@ pub(super) async fn run_state(
     ready: &Arc<Ready>,
     bound: &Bound,
     state: &Arc<State>,
-    expected: Option<&[String]>,
+    expected: Option<&[TestId]>,
     task: TaskId,
 ) -> Result<Made, ScoreError> {
     let (key, inputs) = bound.key(state, expected, task.repeat);
@@ -200,7 +207,7 @@ async fn attempt(
     ready: &Arc<Ready>,
     bound: &Bound,
     state: &Arc<State>,
-    expected: Option<&[String]>,
+    expected: Option<&[TestId]>,
     task: &TaskId,
 ) -> Result<(RunEvidence, Classified), Unavailable> {
     let sandbox = shared.services.sandbox.as_ref();
@@ -218,12 +225,18 @@ async fn attempt(
     };
     let mut tries = 0;
     loop {
-        let ended =
-            oracle::run_once(sandbox, &subject, &bound.plan, &shared.settings.limits, &shared.scheduler.stop).await;
+        let ended = oracle::run_once(
+            sandbox,
+            &subject,
+            &bound.plan,
+            &shared.settings.limits,
+            ready.scratch.path(),
+            &shared.scheduler.stop,
+        )
+        .await;
         let why = match ended {
-            Ok(evidence) if evidence.cancelled() => return Err(interrupted()),
             Ok(evidence) => {
-                let classified = oracle::classify(&evidence, &bound.plan, expected);
+                let classified = oracle::classify(&bound.plan, &evidence, expected);
                 match classified.outcome {
                     Outcome::Infra(class) if class.is_transient() => Unavailable {
                         class,
@@ -232,7 +245,7 @@ async fn attempt(
                     _ => return Ok((evidence, classified)),
                 }
             }
-            Err(error) => of_sandbox(&error),
+            Err(error) => Unavailable { class: error.infra(), detail: error.to_string() },
         };
         tries += 1;
         if tries > shared.settings.infra_retries || !why.class.is_transient() || shared.scheduler.is_stopping() {
@@ -240,15 +253,6 @@ async fn attempt(
         }
         shared.events.send(Event::TaskRetried { task: task.clone(), reason: why.detail });
     }
-}
-
-fn of_sandbox(error: &SandboxError) -> Unavailable {
-    let class = match error {
-        SandboxError::Spawn { .. } => InfraReason::Environment,
-        _ if error.is_disk() => InfraReason::Disk,
-        _ => InfraReason::Sandbox,
-    };
-    Unavailable { class, detail: error.to_string() }
 }
 
 fn record(
@@ -261,29 +265,35 @@ fn record(
     classified: Classified,
 ) -> Result<OracleRecord, ScoreError> {
     let mut kept = BTreeMap::new();
-    for (name, bytes) in evidence.logs() {
-        if !bytes.is_empty() {
-            kept.insert(name.to_owned(), shared.run.put_blob(bytes)?);
+    let exits = [("", &evidence.exit), ("rebuild-", &evidence.rebuild), ("probe-", &evidence.probe)];
+    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.as_ref().map(|exit| (prefix, exit))) {
+        for (name, captured) in [("stdout", &exit.stdout), ("stderr", &exit.stderr), ("result", &exit.result)] {
+            if !captured.bytes.is_empty() {
+                kept.insert(format!("{prefix}{name}"), shared.run.put_blob(&captured.bytes)?);
+            }
         }
     }
     if !state.log.is_empty() {
         kept.insert("patch-log".to_owned(), shared.run.put_blob(state.log.join("\n").as_bytes())?);
     }
-    let exit = evidence.exit();
+    // A record is only made where something ran; a rebuild that failed is all there is then.
+    let last: Option<&Exit> = evidence.exit.as_ref().or(evidence.rebuild.as_ref());
     Ok(OracleRecord {
         schema: RECORD_SCHEMA,
         key,
         inputs,
+        tests: serde_json::to_value(&classified.seen).unwrap_or_default(),
+        passed: classified.passed_ids(),
         outcome: classified.outcome,
-        tests: classified.seen,
+        text_only: classified.text_only,
         message: classified.message,
         first_line: classified.first_line,
         channel: classified.channel.as_str().to_owned(),
-        end: exit.end,
-        seconds: exit.seconds,
-        cpu_seconds: exit.cpu_seconds,
-        peak_memory: exit.peak_memory,
-        isolation: exit.isolation.clone(),
+        end: last.map_or(End::Exited(0), |e| e.end),
+        seconds: evidence.seconds(),
+        cpu_seconds: [&evidence.exit, &evidence.rebuild].into_iter().flatten().map(|e| e.cpu_seconds).sum(),
+        peak_memory: last.and_then(|e| e.peak_memory),
+        isolation: last.map_or_else(|| shared.services.sandbox.isolation(), |e| e.isolation.clone()),
         evidence: kept,
         started,
     })

@@ -6,7 +6,7 @@ use super::record::OracleRecord;
 use super::roster::{Roster, RosterComment};
 use super::row::{Row, RowState};
 use crate::model::{Arm, CommentId, Digest, Extra, InfraReason, InstanceId, Outcome, Verdict, VerdictKind, VerdictReason};
-use crate::oracle::{self, Controls, Policy};
+use crate::oracle::{self, Attempt, Controls, Decision, Policy};
 
 /// The verdicts of a run, and what a report needs beside them.
 #[derive(Debug, Clone)]
@@ -51,7 +51,7 @@ pub fn verdicts<E>(
         loaded.insert(row.id(), if records.len() == keys.len() { records } else { Vec::new() });
     }
 
-    let mut controls: HashMap<(&InstanceId, &CommentId), Controls> = HashMap::new();
+    let mut controls: HashMap<(&InstanceId, &CommentId), ControlRuns> = HashMap::new();
     for (row, comment) in &known {
         if !row.arm.is_state() {
             continue;
@@ -63,24 +63,38 @@ pub fn verdicts<E>(
         };
         let entry = controls
             .entry((&row.instance_id, &row.comment))
-            .or_insert_with(|| Controls { merged: None, head: None, before: comment.before.clone() });
+            .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
         if row.arm.as_str() == Arm::MERGED {
             entry.merged = Some(outcomes);
         } else {
-            entry.head = Some(outcomes);
+            entry.head = outcomes;
         }
     }
 
-    let none = Controls { merged: None, head: None, before: Vec::new() };
+    let none = ControlRuns::default();
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
         let records = loaded.get(&row.id()).map(Vec::as_slice).unwrap_or_default();
         let first_line = records.iter().find(|r| r.outcome != Outcome::Passed).and_then(|r| r.first_line.clone());
         scored.first_lines.push(first_line);
-        scored.verdicts.push(verdict(row, records, controls, policy));
+        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy));
     }
     Ok(scored)
+}
+
+/// The outcomes of one oracle's controls.
+#[derive(Debug, Default)]
+struct ControlRuns {
+    merged: Option<Vec<Outcome>>,
+    head: Vec<Outcome>,
+    before: Vec<String>,
+}
+
+impl ControlRuns {
+    fn borrowed(&self) -> Controls<'_> {
+        Controls { head: &self.head, merged: self.merged.as_deref(), before: &self.before }
+    }
 }
 
 fn sort_key(row: &Row) -> (&InstanceId, &CommentId, &Arm, &Option<String>, &Option<String>, u32) {
@@ -92,47 +106,30 @@ fn outcomes_of(loaded: &HashMap<Digest, Vec<OracleRecord>>, row: &Row) -> Vec<Ou
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 
-/// A fail that needed no run. A bad control makes every verdict of the oracle invalid, this one too.
-fn not_run_fail(
-    controls: &Controls,
-    policy: Policy,
-    reason: VerdictReason,
-) -> (VerdictKind, Option<VerdictReason>) {
-    match (policy, oracle::bad_control(controls)) {
-        (Policy::Strict, Some(bad)) => (VerdictKind::Invalid, Some(bad)),
-        _ => (VerdictKind::Fail, Some(reason)),
-    }
-}
-
-fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls, policy: Policy) -> Verdict {
-    let outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
+fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy: Policy) -> Verdict {
+    let mut outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
     let mut marks = row.marks.clone();
-    let mut outcomes_shown = outcomes.clone();
-    let (kind, reason) = match &row.state {
+    let plain = |kind, reason| Decision { verdict: kind, reason: Some(reason), marks: Vec::new() };
+    let decision = match &row.state {
         RowState::Runs { .. } if records.is_empty() => {
-            (VerdictKind::Invalid, Some(VerdictReason::Infra("the record is gone: score again".to_owned())))
+            plain(VerdictKind::Invalid, VerdictReason::Infra("the record is gone: score again".to_owned()))
         }
-        RowState::Runs { .. } => {
-            if policy == Policy::Strict && controls.merged.is_none() {
-                marks.push("uncontrolled".to_owned());
-            }
-            oracle::decide(controls, &outcomes, policy)
-        }
-        RowState::NoOracle => (VerdictKind::Invalid, Some(VerdictReason::NoOracle)),
-        RowState::Missing => (VerdictKind::Missing, Some(VerdictReason::NoRevision)),
-        RowState::NoChanges => not_run_fail(controls, policy, VerdictReason::NoChanges),
-        RowState::NotRun { reason } => (VerdictKind::Invalid, Some(VerdictReason::NotRun(reason.clone()))),
-        RowState::Patch { problem } => not_run_fail(controls, policy, VerdictReason::Patch(problem.clone())),
-        RowState::BadControl => {
-            let reason = oracle::bad_control(controls)
-                .unwrap_or_else(|| VerdictReason::Control("bad when it was run".to_owned()));
-            (VerdictKind::Invalid, Some(reason))
-        }
+        RowState::Runs { .. } => oracle::decide(policy, controls, Attempt::Runs(&outcomes)),
+        RowState::Missing => oracle::decide(policy, controls, Attempt::Missing),
+        RowState::NoChanges => oracle::decide(policy, controls, Attempt::NoChanges),
+        RowState::Patch { problem } => oracle::decide(policy, controls, Attempt::Patch(problem)),
+        RowState::NoOracle => plain(VerdictKind::Invalid, VerdictReason::NoOracle),
+        RowState::NotRun { reason } => plain(VerdictKind::Invalid, VerdictReason::NotRun(reason.clone())),
+        RowState::BadControl => plain(
+            VerdictKind::Invalid,
+            oracle::check(controls).unwrap_or_else(|| VerdictReason::Control("bad when it was run".to_owned())),
+        ),
         RowState::Infra { class, detail } => {
-            outcomes_shown = vec![Outcome::Infra(*class)];
-            (VerdictKind::Invalid, Some(VerdictReason::Infra(format!("{}: {detail}", class.as_str()))))
+            outcomes = vec![Outcome::Infra(*class)];
+            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("{}: {detail}", class.as_str())))
         }
     };
+    marks.extend(decision.marks.iter().map(|m| (*m).to_owned()));
     if records.iter().any(|r| r.channel == "weak") {
         marks.push("channel: weak".to_owned());
     }
@@ -151,9 +148,9 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls, policy: Pol
         agent: row.agent.clone(),
         model: row.model.clone(),
         attempt: row.attempt,
-        outcomes: outcomes_shown,
-        verdict: kind,
-        reason: reason.map(|r| r.to_string()),
+        outcomes,
+        verdict: decision.verdict,
+        reason: decision.reason.map(|r| r.to_string()),
         marks,
         message: telling.and_then(|r| r.message.clone()),
         seconds: records.iter().map(|r| r.seconds).sum(),
