@@ -11,8 +11,9 @@ use crate::environment::{Environments, HostVariables, NetworkSettings, Settings 
 use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
 use crate::repo::{RepoSources, Retries};
+use crate::sandbox::Sandbox;
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
-use crate::sandbox::{NoSandbox, Sandbox};
+use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
 use crate::stage::score::Services;
 use crate::store::bench::{Benchmark, Problem};
@@ -165,8 +166,18 @@ pub(super) fn read_revisions(file: &Path, printer: &Printer) -> Result<Vec<Revis
 /// Where repositories come from.
 pub(super) fn repo_sources(repositories: &Repositories, cache: &Path, bundles: Vec<PathBuf>) -> RepoSources {
     const GIT_VARIABLES: [&str; 12] = [
-        "http_proxy", "https_proxy", "all_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY",
-        "GIT_SSL_CAINFO", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSH_AUTH_SOCK",
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "GIT_SSL_CAINFO",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "SSH_AUTH_SOCK",
     ];
     RepoSources {
         mirrors: repositories.mirrors.value.clone(),

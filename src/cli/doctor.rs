@@ -75,14 +75,14 @@ pub(super) fn run(args: Args) -> Outcome {
         }
     }
     if args.json {
-        let list: Vec<Value> = lines
-            .iter()
-            .map(|l| json!({"topic": l.topic, "ok": l.ok, "text": l.text, "detail": l.detail}))
-            .collect();
+        let list: Vec<Value> =
+            lines.iter().map(|l| json!({"topic": l.topic, "ok": l.ok, "text": l.text, "detail": l.detail})).collect();
         printer.value(&json!({"ok": runs, "checks": list}))?;
     } else {
-        let text: String =
-            lines.iter().map(|l| format!("{} {:<10} {}\n", if l.ok { "ok  " } else { "no  " }, l.topic, l.text)).collect();
+        let text: String = lines
+            .iter()
+            .map(|l| format!("{} {:<10} {}\n", if l.ok { "ok  " } else { "no  " }, l.topic, l.text))
+            .collect();
         printer.data(&text)?;
     }
     Ok(if runs { Status::Done } else { Status::GateSaysNo })
@@ -100,18 +100,15 @@ fn sandbox(cache: &Path, lines: &mut Vec<Line>) -> bool {
     let mut any = false;
     for probe in LocalSandbox::probe(&LocalConfig::new(helper, scratch)) {
         any |= probe.ok;
-        let mut text = format!("level {}", probe.level);
-        if let Some(isolation) = &probe.isolation {
-            text.push_str(&format!(
-                ": memory by {}, processes by {}, workspace by {}",
-                isolation.memory, isolation.pids, isolation.workspace
-            ));
-        }
-        if let Some(reason) = &probe.reason {
-            text.push_str(&format!(": {reason}"));
-        }
-        let mut line = Line::new("sandbox", probe.ok, text);
-        line.detail = serde_json::to_value(&probe.isolation).unwrap_or_default();
+        let (text, detail) = match &probe.outcome {
+            Ok(i) => (
+                format!("memory by {}, processes by {}, workspace by {}", i.memory, i.pids, i.workspace),
+                serde_json::to_value(i).unwrap_or_default(),
+            ),
+            Err(reason) => (reason.clone(), Value::Null),
+        };
+        let mut line = Line::new("sandbox", probe.ok, format!("level {}: {text}", probe.level));
+        line.detail = detail;
         lines.push(line);
     }
     any

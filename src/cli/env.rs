@@ -71,16 +71,15 @@ pub(super) fn run(args: Args) -> Outcome {
 fn list(args: ListArgs) -> Outcome {
     let printer = Printer { json: args.json };
     let folders = common::definitions(&common::layers()?, &args.definitions)?;
-    let definitions = crate::environment::Definitions::load(&folders)
-        .map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let definitions =
+        crate::environment::Definitions::load(&folders).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
     let rows: Vec<_> = definitions.iter().map(|d| (d.name.clone(), d.aliases.clone())).collect();
     if args.json {
         let rows: Vec<_> =
             rows.iter().map(|(name, aliases)| serde_json::json!({"name": name, "aliases": aliases})).collect();
         printer.value(&rows)?;
     } else {
-        let lines: String =
-            rows.iter().map(|(name, aliases)| format!("{name:<10} {}\n", aliases.join(", "))).collect();
+        let lines: String = rows.iter().map(|(name, aliases)| format!("{name:<10} {}\n", aliases.join(", "))).collect();
         printer.data(&lines)?;
     }
     Ok(Status::Done)
@@ -101,8 +100,7 @@ fn build(args: BuildArgs) -> Outcome {
     if plan.instances.is_empty() {
         return Err(CliError::usage("no instance was chosen").hint("look at `--instances`").into());
     }
-    let services =
-        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &bench)?;
+    let services = common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &bench)?;
     let runtime = super::runtime()?;
     let cancel = CancellationToken::new();
     let mut rows = Vec::new();
@@ -125,7 +123,9 @@ fn build(args: BuildArgs) -> Outcome {
             built
         };
         match runtime.block_on(work) {
-            Ok(prepared) => rows.push(serde_json::json!({"instance_id": id, "digest": prepared.digest, "lock": prepared.lock})),
+            Ok(prepared) => {
+                rows.push(serde_json::json!({"instance_id": id, "digest": prepared.digest, "lock": prepared.lock}))
+            }
             Err(_) if cancel.is_cancelled() => {
                 printer.note("interrupted: what was finished is kept, the same command goes on");
                 return Ok(Status::Interrupted);

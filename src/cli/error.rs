@@ -91,12 +91,14 @@ impl CliError {
 impl From<crate::store::StoreError> for CliError {
     fn from(error: crate::store::StoreError) -> Self {
         let full = error.is_disk_full();
-        let usage = matches!(
-            error,
-            crate::store::StoreError::NotARun { .. } | crate::store::StoreError::Malformed { .. }
-        );
+        let usage =
+            matches!(error, crate::store::StoreError::NotARun { .. } | crate::store::StoreError::Malformed { .. });
         let base = if usage { Self::usage(error.to_string()) } else { Self::infra(error.to_string()) };
-        if full { base.hint("the disk is full: free some room; nothing finished is lost, the same command goes on") } else { base }
+        if full {
+            base.hint("the disk is full: free some room; nothing finished is lost, the same command goes on")
+        } else {
+            base
+        }
     }
 }
 
@@ -108,10 +110,7 @@ mod tests {
     fn causes_and_hints_stand_on_lines_of_their_own() {
         let io = std::io::Error::other("disk on fire");
         let error = CliError::usage("could not read `x`").because(&io).hint("use another disk");
-        assert_eq!(
-            error.render(),
-            "error: could not read `x`\n  caused by: disk on fire\nhint: use another disk\n"
-        );
+        assert_eq!(error.render(), "error: could not read `x`\n  caused by: disk on fire\nhint: use another disk\n");
     }
 
     #[test]

@@ -58,13 +58,24 @@ pub(super) fn run(args: Args) -> Outcome {
     } else {
         let mut text = format!("cache: {}\n", folder.display());
         for entry in &usage {
-            text.push_str(&format!("  {:>9} MiB  {:>8} files  {}\n", entry.bytes >> 20, entry.files, entry.path.display()));
+            text.push_str(&format!(
+                "  {:>9} MiB  {:>8} files  {}\n",
+                entry.bytes >> 20,
+                entry.files,
+                entry.path.display()
+            ));
         }
         text.push_str(&format!(
             "{} entries unused for {} days{}\n",
             stale.len(),
             args.unused_days,
-            if args.delete { ": deleted" } else if stale.is_empty() { "" } else { ": add `--delete` to delete them" }
+            if args.delete {
+                ": deleted"
+            } else if stale.is_empty() {
+                ""
+            } else {
+                ": add `--delete` to delete them"
+            }
         ));
         printer.data(&text)?;
     }

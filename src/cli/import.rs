@@ -111,8 +111,7 @@ fn failed(error: &ImportError) -> CliError {
 fn import_with(to: &To, work: impl FnOnce(&Options<'_>) -> Result<Imported, ImportError>) -> Outcome {
     let printer = Printer { json: to.json };
     let layers = common::layers()?;
-    let environments =
-        to.environments.as_deref().map(Environments::read).transpose().map_err(|e| failed(&e))?;
+    let environments = to.environments.as_deref().map(Environments::read).transpose().map_err(|e| failed(&e))?;
     let cache = to.cache.resolve(&layers)?.value;
     let repositories = to.repositories.resolve(&layers)?;
     // Merged commits are looked for only where the repositories are at hand: an import does not clone.

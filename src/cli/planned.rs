@@ -3,8 +3,27 @@
 use super::error::CliError;
 
 const PLANNED: [&str; 21] = [
-    "leak-check", "diff", "rerun", "filter", "label", "prompt", "synth", "validate", "audit", "funnel", "freeze", "review",
-    "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
+    "leak-check",
+    "diff",
+    "rerun",
+    "filter",
+    "label",
+    "prompt",
+    "synth",
+    "validate",
+    "audit",
+    "funnel",
+    "freeze",
+    "review",
+    "revise",
+    "compare",
+    "judge",
+    "metrics",
+    "stats",
+    "mine",
+    "submit",
+    "worker",
+    "merge",
 ];
 
 /// The error for a word that is no verb.

@@ -7,7 +7,7 @@ use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
 use super::settings::{Layers, parse_seconds, parse_size};
-use super::{Outcome, common, variables};
+use super::{Outcome, common};
 use crate::engine::{Dispatcher, Event, Events, Reporter, Scheduler};
 use crate::metrics::Denominator;
 use crate::model::{Arm, Revision};
@@ -233,11 +233,7 @@ fn limits(args: &Args, layers: &Layers) -> Result<Limits, CliError> {
     Ok(limits)
 }
 
-fn all_revisions(
-    args: &Args,
-    loaded: &Benchmark,
-    printer: &Printer,
-) -> Result<Vec<Revision>, CliError> {
+fn all_revisions(args: &Args, loaded: &Benchmark, printer: &Printer) -> Result<Vec<Revision>, CliError> {
     let mut revisions = loaded.revisions.clone();
     for file in &args.revisions {
         for revision in common::read_revisions(file, printer)? {
@@ -308,7 +304,8 @@ fn open_run(
 
 /// `redgreen-runs/<name>-<n>`, the first number that is free.
 fn fresh_folder(parent: &Path, name: &str) -> PathBuf {
-    let safe: String = name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
     let safe = safe.trim_start_matches('.');
     let safe = if safe.is_empty() { "run" } else { safe };
     (1..).map(|n| parent.join(format!("{safe}-{n}"))).find(|p| !p.exists()).unwrap_or_else(|| parent.join(safe))

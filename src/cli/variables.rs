@@ -22,5 +22,7 @@ pub fn default_cache() -> PathBuf {
 
 /// All variables that are text.
 pub fn all() -> std::collections::BTreeMap<String, String> {
-    std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?))).collect()
+    std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+        .collect()
 }

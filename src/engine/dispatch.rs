@@ -116,7 +116,8 @@ impl Progress {
                     self.preparing.remove(instance_id.folded());
                 }
             }
-            Event::TaskRetried { .. } | Event::Note { .. } | Event::Draining | Event::Stopping | Event::RunFinished => {}
+            Event::TaskRetried { .. } | Event::Note { .. } | Event::Draining | Event::Stopping | Event::RunFinished => {
+            }
         }
         self.running = self
             .tasks
@@ -202,7 +203,8 @@ mod tests {
         use crate::model::Arm;
         events.send(Event::RunStarted { tasks: 3, instances: 1 });
         events.send(Event::TaskStarted { task: task(1) });
-        let done = |repeat, cached| Event::TaskFinished { task: task(repeat), outcome: Outcome::Failed, seconds: 1.0, cached };
+        let done =
+            |repeat, cached| Event::TaskFinished { task: task(repeat), outcome: Outcome::Failed, seconds: 1.0, cached };
         events.send(done(1, false));
         events.send(done(2, true));
         events.send(Event::TasksSkipped {

@@ -153,20 +153,16 @@ pub(super) fn is_good(exit: &Exit) -> bool {
 
 fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged) -> Task {
     let mut lowers = subject.workspace.clone();
-    if let Some(layer) = &staged.layer {
-        lowers.insert(0, layer.path().to_owned());
+    if matches!(plan.placement, Placement::InTree { .. }) {
+        lowers.insert(0, staged.folder.path().to_owned());
     }
     // The tree first: an environment may mount something into it (`node_modules`).
-    let mut mounts = vec![Mount::Overlay {
-        lowers,
-        target: WORKSPACE.into(),
-        upper: None,
-        remove: subject.remove.clone(),
-    }];
+    let mut mounts =
+        vec![Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove: subject.remove.clone() }];
     mounts.extend(subject.mounts.iter().cloned());
     mounts.push(reporters_mount(plan));
     if let Placement::Outside { path } = &plan.placement {
-        mounts.push(Mount::ReadOnly { source: plan.test.clone(), target: path.clone() });
+        mounts.push(Mount::ReadOnly { source: staged.test.clone(), target: path.clone() });
     }
     Task {
         argv: plan.argv.clone(),

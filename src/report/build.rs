@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::metrics::{
-    Agreement, ArmRow, Breakdown, Denominator, Overlap, agreement, arms_in_order, scores,
-};
+use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, agreement, arms_in_order, scores};
 use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, digest_bytes};
 use crate::oracle::Policy;
 use crate::sandbox::End;
@@ -69,9 +67,9 @@ pub enum ReportError {
 /// When the folder cannot be read, or the benchmark has no frozen choice and `final` is asked for.
 pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Report, ReportError> {
     let manifest = run.manifest()?;
-    let broken = |what: &str, e: &dyn std::fmt::Display| ReportError::Run(format!("the run's {what} cannot be read: {e}"));
-    let roster: Roster =
-        serde_json::from_slice(&run.blob(&manifest.roster)?).map_err(|e| broken("roster", &e))?;
+    let broken =
+        |what: &str, e: &dyn std::fmt::Display| ReportError::Run(format!("the run's {what} cannot be read: {e}"));
+    let roster: Roster = serde_json::from_slice(&run.blob(&manifest.roster)?).map_err(|e| broken("roster", &e))?;
     let policy: Policy = manifest.policy.parse().map_err(|e| broken("policy", &e))?;
     let denominator = match denominator {
         Some(denominator) => denominator,

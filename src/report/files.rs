@@ -92,8 +92,20 @@ fn markdown(report: &Report) -> Result<String, RenderError> {
 fn arms_csv(report: &Report) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record([
-        "arm", "control", "passed", "failed", "invalid", "missing", "missing_instances", "total", "rate", "rate_low",
-        "rate_high", "rate_scored", "rate_scored_low", "rate_scored_high",
+        "arm",
+        "control",
+        "passed",
+        "failed",
+        "invalid",
+        "missing",
+        "missing_instances",
+        "total",
+        "rate",
+        "rate_low",
+        "rate_high",
+        "rate_scored",
+        "rate_scored_low",
+        "rate_scored_high",
     ])?;
     let number = |n: Option<f64>| n.map(|n| n.to_string()).unwrap_or_default();
     for a in &report.arms {
@@ -120,8 +132,19 @@ fn arms_csv(report: &Report) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
 fn verdicts_csv(report: &Report) -> Result<Vec<u8>, Box<dyn std::error::Error>> {
     let mut out = csv::Writer::from_writer(Vec::new());
     out.write_record([
-        "instance_id", "comment", "arm", "agent", "model", "attempt", "verdict", "reason", "outcomes", "marks",
-        "message", "seconds", "key",
+        "instance_id",
+        "comment",
+        "arm",
+        "agent",
+        "model",
+        "attempt",
+        "verdict",
+        "reason",
+        "outcomes",
+        "marks",
+        "message",
+        "seconds",
+        "key",
     ])?;
     for v in &report.verdicts {
         let outcomes: Vec<String> = v.outcomes.iter().map(ToString::to_string).collect();
@@ -187,5 +210,8 @@ fn swebench(report: &Report) -> Value {
             "schema_version": 2,
         })
     };
-    arms.iter().map(|(arm, instances)| ((*arm).to_owned(), summary(instances))).collect::<serde_json::Map<_, _>>().into()
+    arms.iter()
+        .map(|(arm, instances)| ((*arm).to_owned(), summary(instances)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }

@@ -111,7 +111,9 @@ fn line_for_people(event: &Event) -> Option<String> {
 fn status(progress: &Progress) -> String {
     let mut text = format!(
         "{} passed, {} not, {} infra",
-        progress.done.saturating_sub(progress.failed + progress.infra + progress.skipped.saturating_sub(progress.infra)),
+        progress
+            .done
+            .saturating_sub(progress.failed + progress.infra + progress.skipped.saturating_sub(progress.infra)),
         progress.failed,
         progress.infra
     );

@@ -40,7 +40,7 @@ pub fn recorded(name: &str, scores: &Scores) -> String {
 
 fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(header.to_vec());
+    table.load_style(presets::NOTHING).set_header(header.to_vec());
     for index in 1..header.len() {
         if let Some(column) = table.column_mut(index) {
             column.set_cell_alignment(CellAlignment::Right);
@@ -50,8 +50,7 @@ fn table(header: &[&str]) -> Table {
 }
 
 fn arms(rows: &[ArmRow]) -> String {
-    let header =
-        ["arm", "passed", "failed", "invalid", "missing", "total", "rate", "95 %", "rate_scored", "95 %"];
+    let header = ["arm", "passed", "failed", "invalid", "missing", "total", "rate", "95 %", "rate_scored", "95 %"];
     let mut table = table(&header);
     for row in rows {
         table.add_row([
@@ -104,8 +103,7 @@ fn agreement(agreement: &Agreement) -> String {
     if agreement.compared + not_run == 0 {
         return String::new();
     }
-    let mut out =
-        format!("\nrecorded verdicts: {} compared, {} agree", agreement.compared, agreement.agree);
+    let mut out = format!("\nrecorded verdicts: {} compared, {} agree", agreement.compared, agreement.agree);
     if not_run > 0 {
         let reasons: Vec<_> = agreement.not_run.iter().map(|(reason, n)| format!("{reason} {n}")).collect();
         out.push_str(&format!(", {not_run} not run ({})", reasons.join(", ")));
@@ -117,7 +115,10 @@ fn agreement(agreement: &Agreement) -> String {
     out.push('\n');
     for d in agreement.disagree.iter().take(10) {
         let reason = d.reason.as_deref().map(|r| format!(" ({r})")).unwrap_or_default();
-        out.push_str(&format!("  {} {} {}: recorded {}, here {}{reason}\n", d.instance_id, d.comment, d.arm, d.recorded, d.here));
+        out.push_str(&format!(
+            "  {} {} {}: recorded {}, here {}{reason}\n",
+            d.instance_id, d.comment, d.arm, d.recorded, d.here
+        ));
     }
     if agreement.disagree.len() > 10 {
         out.push_str(&format!("  … and {} more\n", agreement.disagree.len() - 10));

@@ -243,8 +243,7 @@ impl RunFolder {
     pub fn append_event<T: Serialize>(&self, event: &T) -> Result<(), StoreError> {
         let mut line = serde_json::to_string(event)?;
         line.push('\n');
-        let mut file =
-            fs_err::OpenOptions::new().create(true).append(true).open(self.root.join("events.jsonl"))?;
+        let mut file = fs_err::OpenOptions::new().create(true).append(true).open(self.root.join("events.jsonl"))?;
         file.write_all(line.as_bytes())?;
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 mod cli;
 mod quickstart;
+mod sandbox;
 mod support;
 
 /// A file of tests that nobody declared would never run.
@@ -12,6 +13,9 @@ fn no_test_file_is_forgotten() {
     for entry in fs_err::read_dir(folder).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
         let module = name.trim_end_matches(".rs");
-        assert!(module == "main" || main.contains(&format!("mod {module};")), "tests/it/{name} is not declared in main.rs");
+        assert!(
+            module == "main" || main.contains(&format!("mod {module};")),
+            "tests/it/{name} is not declared in main.rs"
+        );
     }
 }

@@ -9,7 +9,7 @@ use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
 use crate::engine::{Event, TaskId};
-use crate::model::{Arm, CommentId, Digest, Instance, InfraReason, Outcome, Revision, RevisionStatus};
+use crate::model::{Arm, CommentId, Digest, InfraReason, Instance, Outcome, Revision, RevisionStatus};
 use crate::oracle::{self, Controls, Policy, TestId};
 
 /// One instance with everything that is to be run on it, owned.

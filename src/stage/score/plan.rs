@@ -94,7 +94,8 @@ pub fn plan<'a>(
                 return None;
             }
             let mut revisions = by_instance.get(instance.instance_id.folded()).cloned().unwrap_or_default();
-            revisions.sort_by(|a, b| (&a.arm, &a.agent, &a.model, a.attempt).cmp(&(&b.arm, &b.agent, &b.model, b.attempt)));
+            revisions
+                .sort_by(|a, b| (&a.arm, &a.agent, &a.model, a.attempt).cmp(&(&b.arm, &b.agent, &b.model, b.attempt)));
             let present: BTreeSet<&Arm> = revisions.iter().map(|r| &r.arm).collect();
             let missing = arms.iter().filter(|a| !present.contains(a)).cloned().collect();
             Some(InstancePlan { instance, comments, revisions, missing })

@@ -182,11 +182,7 @@ fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<Sta
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
 /// oracles need. A framework that is a package comes from a layer and never from the host, so it is added where an
 /// oracle needs it and no package is it.
-fn resolve(
-    environments: &Environments,
-    instance: &Instance,
-    comments: &[CommentId],
-) -> Result<Resolved, Unavailable> {
+fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
     let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
         language: default_language(&frameworks, &instance.language),
@@ -235,7 +231,8 @@ fn default_language(frameworks: &[Framework], language: &str) -> String {
         Framework::Go => Some("go"),
         Framework::Tap | Framework::Exit | Framework::Junit => None,
     });
-    of_framework.map_or_else(|| if language.is_empty() { "shell".to_owned() } else { language.to_owned() }, str::to_owned)
+    of_framework
+        .map_or_else(|| if language.is_empty() { "shell".to_owned() } else { language.to_owned() }, str::to_owned)
 }
 
 pub(super) fn interrupted() -> Unavailable {

@@ -155,11 +155,8 @@ pub(super) struct Shared {
 /// Takes the rows of the plan's comments and arms out of the index, so that a row that is not made anew (interrupted,
 /// killed, or no longer in the benchmark) reads as not run and never as an old answer.
 fn forget_rows(plan: &Plan<'_>, run: &RunFolder) -> Result<(), StoreError> {
-    let comments: HashSet<(&str, &CommentId)> = plan
-        .instances
-        .iter()
-        .flat_map(|p| p.comments.iter().map(|c| (p.instance.instance_id.folded(), c)))
-        .collect();
+    let comments: HashSet<(&str, &CommentId)> =
+        plan.instances.iter().flat_map(|p| p.comments.iter().map(|c| (p.instance.instance_id.folded(), c))).collect();
     let mut arms: HashSet<&Arm> = plan.instances.iter().flat_map(|p| p.revisions.iter().map(|r| &r.arm)).collect();
     arms.extend(plan.instances.iter().flat_map(|p| p.missing.iter()));
     let rows: Vec<Row> = run.rows()?;

@@ -166,7 +166,8 @@ pub(super) async fn run_state(
     let made = match attempt(shared, ready, bound, state, expected, &task).await {
         Ok((evidence, classified)) => match classified.outcome {
             Outcome::Infra(class) => {
-                let detail = classified.message.clone().unwrap_or_else(|| "the run says nothing of the code".to_owned());
+                let detail =
+                    classified.message.clone().unwrap_or_else(|| "the run says nothing of the code".to_owned());
                 Made::Infra(Unavailable { class, detail })
             }
             _ => {
@@ -195,9 +196,8 @@ fn on_record(shared: &Shared, key: &Digest) -> Result<Option<OracleRecord>, Scor
     let Ok(record) = shared.run.record::<OracleRecord>(STAGE, key) else { return Ok(None) };
     // `--redo` and `--retry` are about what earlier runs recorded; what this one made serves.
     let ours = shared.counters.recorded.lock().is_ok_and(|keys| keys.contains(key));
-    let again = |r: &OracleRecord| {
-        shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class())
-    };
+    let again =
+        |r: &OracleRecord| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
     Ok(record.filter(|r| r.key == *key && (ours || !again(r))))
 }
 
@@ -238,10 +238,9 @@ async fn attempt(
             Ok(evidence) => {
                 let classified = oracle::classify(&bound.plan, &evidence, expected);
                 match classified.outcome {
-                    Outcome::Infra(class) if class.is_transient() => Unavailable {
-                        class,
-                        detail: classified.message.clone().unwrap_or_default(),
-                    },
+                    Outcome::Infra(class) if class.is_transient() => {
+                        Unavailable { class, detail: classified.message.clone().unwrap_or_default() }
+                    }
                     _ => return Ok((evidence, classified)),
                 }
             }

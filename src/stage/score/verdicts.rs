@@ -5,7 +5,9 @@ use std::collections::HashMap;
 use super::record::OracleRecord;
 use super::roster::{Roster, RosterComment};
 use super::row::{Row, RowState};
-use crate::model::{Arm, CommentId, Digest, Extra, InfraReason, InstanceId, Outcome, Verdict, VerdictKind, VerdictReason};
+use crate::model::{
+    Arm, CommentId, Digest, Extra, InfraReason, InstanceId, Outcome, Verdict, VerdictKind, VerdictReason,
+};
 use crate::oracle::{self, Attempt, Controls, Decision, Policy};
 
 /// The verdicts of a run, and what a report needs beside them.
