@@ -1,0 +1,3 @@
+//! The tests of the built binary and of the rooms' joints, in one program.
+
+mod import;
