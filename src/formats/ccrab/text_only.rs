@@ -182,4 +182,11 @@ mod tests {
         }
         assert!(!is_text_only("import re\ndef test():\n    assert re\n"), "it reads no file of the workspace");
     }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_judged(code in "(import |from |'|\"|\"\"\"|#|\\\\|\n|é|a|\\.){0,40}") {
+            let _ = is_text_only(&format!("/workspace{code}"));
+        }
+    }
 }

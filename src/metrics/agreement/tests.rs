@@ -54,7 +54,7 @@ fn pairs_agree_or_do_not() {
 #[test]
 fn what_says_nothing_is_counted_by_its_reason() {
     let theirs: Vec<_> = (0..8).map(|n| recorded(&n.to_string(), "a", false)).collect();
-    let mut ours = vec![
+    let mut ours = [
         here("0", "a", VerdictKind::Fail, Some(Outcome::Errored(ErrorKind::Import))),
         here("1", "a", VerdictKind::Fail, Some(Outcome::TimedOut)),
         here("2", "a", VerdictKind::Fail, None),
