@@ -1,1 +1,32 @@
-//! Placeholder while the rooms are being filled.
+//! Repositories, snapshots and patches. git2 in process; the `git` program only for the network and for bundles.
+//!
+//! Everything here blocks; callers on an async runtime use `spawn_blocking`.
+
+mod base;
+mod changes;
+mod error;
+mod gitdir;
+mod lock;
+mod merged;
+mod mirrors;
+mod name;
+mod patch;
+mod path;
+mod program;
+mod repository;
+mod snapshot;
+mod sources;
+mod tree;
+mod write;
+
+pub use base::{BaseTree, EntryKind, MemoryTree};
+pub use changes::{Change, ChangeSet, FileContent, FileMode};
+pub use error::RepoError;
+pub use patch::{
+    Applied, ApplyMethod, Escape, MAX_FILE, MAX_PATCH, Normalised, PatchError, apply_patch, normalise_patch,
+};
+pub use path::{PathProblem, TreePath};
+pub use repository::Repository;
+pub use snapshot::{SNAPSHOT_TIME, Snapshot, SnapshotNote};
+pub use sources::{RepoSources, Retries};
+pub use tree::{TreeEntry, TreeReader};

@@ -1,3 +1,4 @@
-//! One room a stage; each reads records and writes records.
+//! One room a stage; each = plan tasks → run → record.
 
 pub mod import;
+pub mod score;

@@ -1,0 +1,106 @@
+//! The `.git` of a snapshot: one commit, its tree's objects in one pack, an index that agrees with the files.
+
+use std::path::Path;
+
+use git2::{IndexEntry, IndexTime, Oid, RepositoryInitOptions, Signature, Time};
+use walkdir::WalkDir;
+
+use super::error::RepoError;
+use super::path::TreePath;
+use super::snapshot::SNAPSHOT_TIME;
+use super::tree::TreeReader;
+use super::write::TreeWriter;
+
+/// One line of the index.
+pub(super) struct IndexFile {
+    pub path: TreePath,
+    pub mode: u32,
+    pub id: Oid,
+    pub size: usize,
+}
+
+/// Only sizes and whole seconds are compared with the index: owners, inodes and change times differ in every overlay.
+const CONFIG: &str = "[core]
+\trepositoryformatversion = 0
+\tfilemode = true
+\tbare = false
+\tlogallrefupdates = false
+\tcheckstat = minimal
+\ttrustctime = false
+\tautocrlf = false
+";
+
+/// Writes `.git` into the snapshot at `root`.
+pub(super) fn write(
+    root: &Path,
+    reader: &TreeReader,
+    tree: Oid,
+    files: Vec<IndexFile>,
+    writer: &TreeWriter,
+) -> Result<(), RepoError> {
+    let git_dir = root.join(".git");
+    fill(root, &git_dir, reader, tree, files).map_err(RepoError::git("write the snapshot's `.git`", root))?;
+    fs_err::write(git_dir.join("config"), CONFIG)?;
+    // Whoever owns the snapshot must be able to change it, others to read it; times say nothing of when it was made.
+    for entry in WalkDir::new(&git_dir).contents_first(true) {
+        let entry = entry.map_err(std::io::Error::from)?;
+        let mode = if entry.file_type().is_dir() { 0o755 } else { 0o644 };
+        fs_err::set_permissions(entry.path(), std::os::unix::fs::PermissionsExt::from_mode(mode))?;
+        writer.settle(entry.path())?;
+    }
+    // Later than the files, or git would take every entry for one that changed while the index was written.
+    writer.stamp(&git_dir.join("index"), 10)
+}
+
+fn fill(root: &Path, git_dir: &Path, reader: &TreeReader, tree: Oid, files: Vec<IndexFile>) -> Result<(), git2::Error> {
+    let mut options = RepositoryInitOptions::new();
+    options.external_template(false).initial_head("main").no_reinit(true);
+    let repository = git2::Repository::init_opts(root, &options)?;
+    // The objects come from the mirror by an alternate that exists in this process only.
+    let odb = repository.odb()?;
+    let objects = reader.git().commondir().join("objects");
+    odb.add_disk_alternate(&objects.to_string_lossy())?;
+    // libgit2 looks for deltas in every pack that it writes. Above this size it does not, and that is most of the time.
+    repository.config()?.set_i64("core.bigFileThreshold", 1)?;
+
+    let who = Signature::new("redgreen", "redgreen@localhost", &Time::new(SNAPSHOT_TIME, 0))?;
+    let tree_object = repository.find_tree(tree)?;
+    let commit = repository.commit(Some("HEAD"), &who, &who, "Snapshot\n", &tree_object, &[])?;
+    let mut pack = repository.packbuilder()?;
+    pack.set_threads(1);
+    pack.insert_tree(tree)?;
+    pack.insert_commit(commit)?;
+    let folder = git_dir.join("objects").join("pack");
+    pack.write(&folder, 0o644)?;
+    remove_loose(git_dir, commit);
+
+    let mut index = repository.index()?;
+    let time = i32::try_from(SNAPSHOT_TIME).unwrap_or_default();
+    for file in files {
+        index.add(&IndexEntry {
+            ctime: IndexTime::new(time, 0),
+            mtime: IndexTime::new(time, 0),
+            dev: 0,
+            ino: 0,
+            mode: file.mode,
+            uid: 0,
+            gid: 0,
+            // git keeps the low 32 bits.
+            file_size: (file.size & 0xffff_ffff) as u32,
+            id: file.id,
+            flags: 0,
+            flags_extended: 0,
+            path: file.path.as_bytes().to_vec(),
+        })?;
+    }
+    index.write()
+}
+
+/// The commit was written as a loose object before it was packed.
+fn remove_loose(git_dir: &Path, commit: Oid) {
+    let hex = commit.to_string();
+    let folder = git_dir.join("objects").join(&hex[..2]);
+    // If it stays, nothing is wrong: the object is in the pack as well.
+    let _ = fs_err::remove_file(folder.join(&hex[2..]));
+    let _ = fs_err::remove_dir(folder);
+}
