@@ -145,7 +145,10 @@ mod tests {
         ]
     }
 
-    fn summary(revisions: &Revisions) -> (Vec<(String, u32, String)>, Vec<(RowPlace, String)>) {
+    type Good = Vec<(String, u32, String)>;
+    type Bad = Vec<(RowPlace, String)>;
+
+    fn summary(revisions: &Revisions) -> (Good, Bad) {
         let good = revisions.revisions.iter().map(|r| (r.arm.to_string(), r.attempt, r.patch.clone())).collect();
         let bad = revisions.errors.iter().map(|e| (e.place.clone(), e.field.clone())).collect();
         (good, bad)
@@ -183,5 +186,15 @@ mod tests {
         assert_eq!((broken.revisions.len(), broken.errors[0].place.clone()), (0, RowPlace::File));
         assert!(parse("").errors.is_empty(), "an empty file has no rows");
         assert_eq!(parse("3").errors[0].place, RowPlace::File);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_named(text in "\\PC*", cut in 0_usize..200) {
+            let _ = parse(&text);
+            let rows = serde_json::to_string_pretty(&rows()).unwrap();
+            let end = rows.char_indices().map(|(at, _)| at).nth(cut).unwrap_or(rows.len());
+            proptest::prop_assert!(end == rows.len() || end == 0 || !parse(&rows[..end]).errors.is_empty());
+        }
     }
 }

@@ -150,7 +150,10 @@ pub fn parse(text: &str) -> Tap {
         if depth == 0 && tap.version.is_none() {
             tap.version = content.strip_prefix("TAP version ").and_then(|v| v.trim().parse().ok());
         }
-        if let Some((count, skip)) = plan(content) {
+        // The comment stands at its parent's level, or inside; a level that stays empty does no harm.
+        if content.starts_with("# Subtest") && depth < MAX_DEPTH {
+            at(&mut levels, depth + 1);
+        } else if let Some((count, skip)) = plan(content) {
             let level = at(&mut levels, depth);
             if level.plan.is_some() {
                 level.problems.push(TapProblem::PlanTwice);
@@ -211,7 +214,9 @@ fn add(levels: &mut Vec<Level>, depth: usize, mut test: Test) {
     if levels.len() == depth + 2
         && let Some(mut inner) = levels.pop()
     {
-        inner.close();
+        if !inner.tests.is_empty() || inner.plan.is_some() {
+            inner.close();
+        }
         test.subtests = inner.tests;
         at(levels, depth).problems.extend(inner.problems);
     }

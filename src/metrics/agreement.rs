@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::table::counted;
 use crate::formats::ccrab::says_no_changes;
-use crate::model::{ErrorKind, InstanceId, Outcome, RecordedVerdict, Revision, RevisionStatus, Verdict, VerdictKind};
+use crate::model::{
+    CommentId, ErrorKind, InstanceId, Outcome, RecordedVerdict, Revision, RevisionStatus, Verdict, VerdictKind,
+};
 
 /// How far our verdicts agree with the recorded ones. `compared = agree + disagree.len()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -50,27 +51,36 @@ pub struct FirstLine {
     pub compared: usize,
 }
 
-/// The mark on a verdict that says with which exit code its (first failing) run ended: `exit-code: 2`.
-pub fn marked_exit_code(verdict: &Verdict) -> Option<i32> {
-    verdict.marks.iter().find_map(|mark| mark.strip_prefix("exit-code:")?.trim().parse().ok())
+/// A verdict of ours and what its run showed beside it.
+#[derive(Debug, Clone, Copy)]
+pub struct Replayed<'a> {
+    /// The verdict.
+    pub verdict: &'a Verdict,
+    /// The exit code of its (first failing) run, where it is known.
+    pub exit_code: Option<i32>,
+    /// The first failing assertion's line, where there is one.
+    pub first_line: Option<&'a str>,
 }
 
 /// Compares verdicts of recorded revisions with the recorded verdicts, whatever the denominator.
 ///
 /// A pair is a recorded verdict whose comment and arm have a row here (so a run over some instances is compared on
-/// these); the states `head` and `merged` are never recorded revisions. Not compared, but counted in `not_run`:
-/// exit codes other than 0 and 1 (the recorded `fail` of such a run says nothing), runs that ended without an exit code
-/// of their own, patches that do not apply, empty recorded diffs without a note, invalid verdicts. A recorded
-/// "Agent made no changes" compares as a fail without a run.
-///
-/// `exit_code` gives the exit code of a verdict's run where it is known, for instance [`marked_exit_code`].
-pub fn agreement(
-    recorded: &[RecordedVerdict],
-    revisions: &[Revision],
-    verdicts: &[Verdict],
-    exit_code: &dyn Fn(&Verdict) -> Option<i32>,
-) -> Agreement {
-    let counted = counted(verdicts);
+/// these); the states `head` and `merged` are never recorded revisions, and of several attempts the first one counts.
+/// Not compared, but counted in `not_run`: exit codes other than 0 and 1 (the recorded `fail` of such a run says
+/// nothing), runs that ended without an exit code of their own, patches that do not apply, empty recorded diffs without
+/// a note, invalid verdicts. A recorded "Agent made no changes" compares as a fail without a run.
+pub fn agreement(recorded: &[RecordedVerdict], revisions: &[Revision], replayed: &[Replayed<'_>]) -> Agreement {
+    let mut rows: BTreeMap<(&InstanceId, &CommentId, &str), &Replayed<'_>> = BTreeMap::new();
+    for row in replayed {
+        let verdict = row.verdict;
+        rows.entry((&verdict.instance_id, &verdict.comment, verdict.arm.as_str()))
+            .and_modify(|first| {
+                if verdict.attempt < first.verdict.attempt {
+                    *first = row;
+                }
+            })
+            .or_insert(row);
+    }
     let mut first_revisions: BTreeMap<(&InstanceId, &str), &Revision> = BTreeMap::new();
     for revision in revisions {
         first_revisions
@@ -84,10 +94,9 @@ pub fn agreement(
     }
     let mut out = Agreement::default();
     for row in recorded.iter().filter(|row| !row.arm.is_state()) {
-        let key = (&row.instance_id, &row.comment);
-        let Some(here) = counted.get(&row.arm).and_then(|v| v.get(&key)) else { continue };
+        let Some(here) = rows.get(&(&row.instance_id, &row.comment, row.arm.as_str())) else { continue };
         let revision = first_revisions.get(&(&row.instance_id, row.arm.as_str())).copied();
-        match compare(row, revision, here, exit_code(here)) {
+        match compare(row, revision, here) {
             Err(reason) => *out.not_run.entry(reason).or_insert(0) += 1,
             Ok(passed) => out.add(row, here, passed),
         }
@@ -96,12 +105,8 @@ pub fn agreement(
 }
 
 /// Whether the pair passes here, or why it says nothing.
-fn compare(
-    recorded: &RecordedVerdict,
-    revision: Option<&Revision>,
-    here: &Verdict,
-    exit_code: Option<i32>,
-) -> Result<bool, String> {
+fn compare(recorded: &RecordedVerdict, revision: Option<&Revision>, replayed: &Replayed<'_>) -> Result<bool, String> {
+    let here = replayed.verdict;
     if says_no_changes(recorded) {
         return Ok(false);
     }
@@ -113,7 +118,7 @@ fn compare(
     match here.verdict {
         VerdictKind::Pass => Ok(true),
         VerdictKind::Fail if here.outcomes.is_empty() => Err(first_words(&reason())),
-        VerdictKind::Fail => match exit_code {
+        VerdictKind::Fail => match replayed.exit_code {
             Some(0 | 1) => Ok(false),
             Some(code) => Err(format!("exit code {code}")),
             None => match here.outcomes.iter().find(|outcome| !is_test_result(outcome)) {
@@ -141,7 +146,7 @@ fn first_words(reason: &str) -> String {
 }
 
 impl Agreement {
-    fn add(&mut self, recorded: &RecordedVerdict, here: &Verdict, passed: bool) {
+    fn add(&mut self, recorded: &RecordedVerdict, here: &Replayed<'_>, passed: bool) {
         self.compared += 1;
         let word = |passed| if passed { VerdictKind::Pass } else { VerdictKind::Fail }.as_str().to_owned();
         if passed != recorded.passed {
@@ -151,7 +156,7 @@ impl Agreement {
                 arm: recorded.arm.to_string(),
                 recorded: word(recorded.passed),
                 here: word(passed),
-                reason: here.reason.clone(),
+                reason: here.verdict.reason.clone(),
             });
             return;
         }
@@ -159,10 +164,12 @@ impl Agreement {
         if passed {
             return;
         }
-        if let (Some(theirs), Some(ours)) = (&recorded.first_line, &here.message) {
+        if let (Some(theirs), Some(ours)) = (&recorded.first_line, here.first_line) {
             self.first_line.compared += 1;
-            let ours = ours.lines().next().unwrap_or_default();
             self.first_line.equal += usize::from(theirs.trim() == ours.trim());
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -13,7 +13,7 @@ mod recorded;
 mod scores;
 mod table;
 
-pub use agreement::{Agreement, Disagreement, FirstLine, agreement, marked_exit_code};
+pub use agreement::{Agreement, Disagreement, FirstLine, Replayed, agreement};
 pub use breakdown::{Breakdown, Group, breakdown};
 pub use denominator::{CommentRow, CommentSet, Denominator, DenominatorError};
 pub use interval::{Interval, wilson_95};
@@ -21,3 +21,6 @@ pub use overlap::{Overlap, Region, overlap};
 pub use recorded::{recorded_report, recorded_verdicts};
 pub use scores::{Scores, arms_in_order, scores};
 pub use table::{ArmRow, arm_rows, outcomes};
+
+#[cfg(test)]
+mod tests;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, agreement, arms_in_order, scores};
+use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, Replayed, agreement, arms_in_order, scores};
 use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, digest_bytes};
 use crate::oracle::Policy;
 use crate::sandbox::End;
@@ -104,9 +104,16 @@ fn assemble(
     let set = roster.comment_set(denominator, |id| chosen.contains(id));
     let arms = arms_in_order(rows.iter().filter(|r| r.shown).map(|r| &r.arm));
     let all = scored.verdicts;
-    let agreement = agreement(&roster.recorded, &revisions_of(rows), &all, &|verdict| {
-        verdict.key.as_ref().and_then(|key| exits.get(key).copied())
-    });
+    let replayed: Vec<_> = all
+        .iter()
+        .zip(&scored.first_lines)
+        .map(|(verdict, line)| Replayed {
+            verdict,
+            exit_code: verdict.key.as_ref().and_then(|key| exits.get(key).copied()),
+            first_line: line.as_deref(),
+        })
+        .collect();
+    let agreement = agreement(&roster.recorded, &revisions_of(rows), &replayed);
     let counted: BTreeSet<_> = set.rows.iter().map(|r| (r.instance_id.clone(), r.comment.clone())).collect();
     let of_denominator: Vec<Verdict> =
         all.into_iter().filter(|v| counted.contains(&(v.instance_id.clone(), v.comment.clone()))).collect();

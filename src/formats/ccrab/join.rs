@@ -54,7 +54,7 @@ pub fn join(release: &Release) -> Joined {
     }
     joined.instances.sort_by(|a, b| a.instance_id.cmp(&b.instance_id));
 
-    outputs::resolution(release, &mut table, &mut joined);
+    outputs::resolution(release, &table, &mut joined);
     let evaluated = outputs::evaluations(release, &table, &mut joined);
     attrition::comments(&table, &mut joined);
     attrition::missing_outputs(&evaluated, &table, &mut joined);
@@ -103,7 +103,7 @@ impl Joined {
     }
 }
 
-/// What a comment's line of attrition says of it, to be decided when all files have been read.
+/// The frozen comments as a set to look up in.
 fn frozen_set(joined: &Joined) -> BTreeSet<(InstanceId, CommentId)> {
     joined.frozen.iter().map(|row| (row.instance_id.clone(), row.comment.clone())).collect()
 }

@@ -87,14 +87,51 @@ const HARMLESS: &[&str] = &[
 ];
 
 /// Words with which a test can run code without an import statement.
-const LOADERS: &[&str] =
-    &["__import__", "import_module", "importlib", "runpy", "exec(", "eval(", "subprocess", "os.system"];
+const LOADERS: &[&str] = &["__import__", "exec(", "eval(", "os.system", "os.popen"];
 
 /// Whether a Python test is text only, judged by its text alone.
 pub fn is_text_only(code: &str) -> bool {
+    let bare = without_strings(code);
     code.contains("/workspace")
-        && !LOADERS.iter().any(|word| code.contains(word))
-        && code.lines().all(|line| imports_of(line).into_iter().all(|module| HARMLESS.contains(&module)))
+        && !LOADERS.iter().any(|word| bare.contains(word))
+        && bare.lines().all(|line| imports_of(line).into_iter().all(|module| HARMLESS.contains(&module)))
+}
+
+/// Python code with the insides of its strings and comments left out: a test that looks for `import x` in a file does
+/// not import it.
+fn without_strings(code: &str) -> String {
+    let mut out = String::with_capacity(code.len());
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        if first == '#' {
+            rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+            continue;
+        }
+        if first != '"' && first != '\'' {
+            out.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        }
+        let triple = rest.chars().take_while(|c| *c == first).count() >= 3;
+        let quote = &rest[..if triple { 3 } else { 1 }];
+        rest = &rest[quote.len()..];
+        out.push_str("\"\"");
+        while let Some(character) = rest.chars().next() {
+            if let Some(after) = rest.strip_prefix(quote) {
+                rest = after;
+                break;
+            }
+            // A string in single quotes ends with its line, whatever is wrong with it.
+            if character == '\n' && !triple {
+                break;
+            }
+            rest = &rest[character.len_utf8()..];
+            if character == '\\' {
+                rest = &rest[rest.chars().next().map_or(0, char::len_utf8)..];
+            }
+        }
+    }
+    out
 }
 
 /// The top-level modules that one line imports.
@@ -106,10 +143,10 @@ fn imports_of(line: &str) -> Vec<&str> {
     };
     let line = line.trim_start();
     if let Some(rest) = line.strip_prefix("import ") {
-        return rest.split('#').next().unwrap_or_default().split(',').map(top).collect();
+        return rest.split(',').map(top).collect();
     }
     match line.strip_prefix("from ") {
-        // Prose in a docstring may start with `from`; a statement has `import` in it.
+        // `yield from x` on a line of its own has no `import`.
         Some(rest) if rest.contains(" import ") => vec![top(rest)],
         _ => Vec::new(),
     }
@@ -123,17 +160,33 @@ mod tests {
     fn only_tests_that_never_load_the_project_are_text_only() {
         let reads = "import re, os\nfrom pathlib import Path\ndef test():\n    assert 'x' in Path('/workspace/a.py').read_text()\n";
         assert!(is_text_only(reads));
-        assert!(is_text_only(&format!("{reads}    # import nothing\n")));
+        for line in [
+            "    # import nothing",
+            "'''\nimport project\n'''",
+            "    assert 'from . import x' in text",
+            r"x = 'it\'s exec('",
+            "x = ''",
+        ] {
+            assert!(is_text_only(&format!("{reads}{line}\n")), "{line}");
+        }
         for line in [
             "import numpy",
             "import os, project",
             "    from project.sub import x",
             "m = __import__('project')",
+            "exec(open('/workspace/a.py').read())",
             "import importlib.util",
             "from . import x",
         ] {
             assert!(!is_text_only(&format!("{reads}\n{line}\n")), "{line}");
         }
         assert!(!is_text_only("import re\ndef test():\n    assert re\n"), "it reads no file of the workspace");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_judged(code in "(import |from |'|\"|\"\"\"|#|\\\\|\n|é|a|\\.){0,40}") {
+            let _ = is_text_only(&format!("/workspace{code}"));
+        }
     }
 }

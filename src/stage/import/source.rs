@@ -109,7 +109,9 @@ fn walk(
     wanted: &dyn Fn(&str) -> bool,
     each: &mut dyn FnMut(String, SourceFile),
 ) -> Result<(), ImportError> {
-    for entry in walkdir::WalkDir::new(root).sort_by_file_name() {
+    // A work tree's own git directory is no part of what it holds.
+    let entries = walkdir::WalkDir::new(root).sort_by_file_name().into_iter();
+    for entry in entries.filter_entry(|entry| entry.file_name() != ".git") {
         let entry = match entry {
             Ok(entry) => entry,
             Err(error) if error.depth() == 0 => return Err(io::Error::from(error).into()),

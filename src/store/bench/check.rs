@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use super::load::{Rows, read};
+use super::load::{Rows, digest_on_disk, read};
 use super::{
     ATTRITION, BenchError, DATASET, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_install_as, check_relative,
-    dataset_digest,
 };
 use crate::model::{CommentId, Framework, Instance, InstanceId};
 
@@ -222,9 +221,7 @@ fn frozen(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
 
 fn digest(dir: &Path, rows: &Rows, problems: &mut Vec<Problem>) {
     let Some(wanted) = &rows.manifest.dataset_digest else { return };
-    let found = dataset_digest(rows.instances.iter().map(|(_, i)| i), |test| {
-        check_relative(test).ok().and_then(|()| fs_err::read(dir.join(test)).ok())
-    });
+    let found = digest_on_disk(dir, rows.instances.iter().map(|(_, i)| i));
     if found.as_str() != wanted {
         let text = format!(
             "the dataset or a test has changed since it was frozen (now `{}`); undo the change, or remove this field to \

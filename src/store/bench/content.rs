@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Attrition, BenchManifest, Instance, InstanceId, Oracle, RecordedVerdict, Review, Revision};
+use crate::model::{Attrition, BenchManifest, Digest, Instance, InstanceId, Oracle, RecordedVerdict, Review, Revision};
 
 /// A benchmark about to be written: its rows and the bytes of its tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -44,6 +44,9 @@ impl Content {
 pub struct Benchmark {
     /// The folder.
     pub dir: PathBuf,
+    /// The digest over instances and tests as they are on disk now (see [`super::dataset_digest`]); with a sound folder
+    /// the one in `bench.json`.
+    pub digest: Digest,
     /// `bench.json`.
     pub manifest: BenchManifest,
     /// `dataset.jsonl`.

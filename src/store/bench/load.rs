@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 
-use super::{ATTRITION, Benchmark, DATASET, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS};
+use super::{
+    ATTRITION, Benchmark, DATASET, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_relative, dataset_digest,
+};
 use crate::model::{
-    Attrition, BENCH_SCHEMA, BenchManifest, Instance, Parsed, RecordedVerdict, Review, Revision, WirePrediction,
-    from_value, parse_jsonl,
+    Attrition, BENCH_SCHEMA, BenchManifest, Digest, Instance, Parsed, RecordedVerdict, Review, Revision,
+    WirePrediction, from_value, parse_jsonl,
 };
 
 /// Why a folder cannot be read as a benchmark at all.
@@ -67,10 +69,12 @@ impl Benchmark {
     /// read.
     pub fn load(dir: &Path) -> Result<Loaded, BenchError> {
         let Rows { manifest, instances, reviews, revisions, recorded, attrition, problems } = read(dir)?;
+        let instances: Vec<Instance> = instances.into_iter().map(|(_, row)| row).collect();
         let benchmark = Benchmark {
             dir: dir.to_owned(),
+            digest: digest_on_disk(dir, &instances),
             manifest,
-            instances: instances.into_iter().map(|(_, row)| row).collect(),
+            instances,
             reviews: reviews.into_iter().map(|(_, row)| row).collect(),
             revisions: revisions.into_iter().map(|(_, row)| row).collect(),
             recorded: recorded.into_iter().map(|(_, row)| row).collect(),
@@ -78,6 +82,11 @@ impl Benchmark {
         };
         Ok(Loaded { benchmark, problems })
     }
+}
+
+/// The digest over instances and the tests that a folder holds.
+pub(super) fn digest_on_disk<'a>(dir: &Path, instances: impl IntoIterator<Item = &'a Instance>) -> Digest {
+    dataset_digest(instances, |test| check_relative(test).ok().and_then(|()| fs_err::read(dir.join(test)).ok()))
 }
 
 /// A folder's rows with their line numbers.

@@ -33,3 +33,6 @@ pub const RECORDED: &str = "recorded.jsonl";
 pub const ATTRITION: &str = "attrition.jsonl";
 /// The folder of the tests.
 pub const ORACLES: &str = "oracles";
+
+#[cfg(test)]
+mod tests;

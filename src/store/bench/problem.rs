@@ -45,7 +45,9 @@ pub struct Problem {
 impl Problem {
     /// An error in a line.
     pub fn error(file: &str, line: impl Into<Option<usize>>, field: &str, text: impl Into<String>) -> Self {
-        Self { severity: Severity::Error, file: file.into(), line: line.into(), field: field.into(), text: text.into() }
+        // `.` and `?` are what serde says where it knows no field.
+        let field = if matches!(field, "." | "?") { String::new() } else { field.to_owned() };
+        Self { severity: Severity::Error, file: file.into(), line: line.into(), field, text: text.into() }
     }
 
     /// A warning about a line.
@@ -55,10 +57,8 @@ impl Problem {
 
     /// A line that could not be read.
     pub fn unreadable(file: &str, error: LineError) -> Self {
-        // What serde says where it knows no field.
-        let field = if matches!(error.field.as_str(), "." | "?") { String::new() } else { error.field };
         let text = format!("{}; the line is left out until it is mended", error.problem);
-        Self::error(file, error.line, &field, text)
+        Self::error(file, error.line, &error.field, text)
     }
 
     /// Whether it is an error.

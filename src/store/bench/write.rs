@@ -1,7 +1,7 @@
 //! Writing a benchmark folder: the same content gives the same bytes, and a file appears whole or not at all.
 
 use std::collections::BTreeSet;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -11,6 +11,7 @@ use super::{
     check_relative, dataset_digest,
 };
 use crate::model::{Digest, to_jsonl};
+use crate::store::{StoreError, write_atomic};
 
 /// Whether a folder that holds something else may be written into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -56,6 +57,9 @@ pub enum WriteError {
         /// What serde says.
         source: serde_json::Error,
     },
+    /// A file cannot be written.
+    #[error(transparent)]
+    Store(#[from] StoreError),
     /// The disk says no.
     #[error(transparent)]
     Io(#[from] io::Error),
@@ -139,22 +143,4 @@ fn optional<T: Serialize>(dir: &Path, file: &'static str, rows: &[T]) -> Result<
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error.into()),
         _ => Ok(0),
     }
-}
-
-/// Write, sync, rename: a reader sees the old file or the new one.
-fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
-    use std::os::unix::fs::PermissionsExt as _;
-    let parent = path.parent().unwrap_or(Path::new("."));
-    fs_err::create_dir_all(parent)?;
-    let named = |error: io::Error| io::Error::new(error.kind(), format!("cannot write `{}`: {error}", path.display()));
-    // The umask takes from these what the user does not want; the default would be private to the owner.
-    let mut file = tempfile::Builder::new()
-        .prefix(".redgreen-")
-        .permissions(std::fs::Permissions::from_mode(0o666))
-        .tempfile_in(parent)
-        .map_err(named)?;
-    file.write_all(bytes).map_err(named)?;
-    file.as_file().sync_all().map_err(named)?;
-    file.persist(path).map_err(|error| named(error.error))?;
-    Ok(())
 }

@@ -22,15 +22,22 @@ pub(super) fn comments(table: &BTreeMap<InstanceId, Tested>, joined: &mut Joined
             if frozen.contains(&key) {
                 continue;
             }
-            // A comment whose twin was given to the resolver was given to it as well: the filter works on texts.
-            let given = human.contains(&key)
-                || tested.by_text(&comment.text).is_some_and(|c| human.contains(&(id.clone(), c.id.clone())));
-            let (stage, reason, detail) = match &comment.state {
-                State::Lost(reason, detail) => ("testgen", *reason, detail.clone()),
-                State::Valid if given => {
+            // The filter and the resolver work on texts: what they say of a comment, they say of its twins as well.
+            let stands_for = tested.by_text(&comment.text).map(|c| (id.clone(), c.id.clone()));
+            let given = stands_for.as_ref().is_some_and(|key| human.contains(key));
+            let solved = stands_for.as_ref().filter(|key| frozen.contains(key));
+            let (stage, reason, detail) = match (&comment.state, solved) {
+                (State::Lost(reason, detail), _) => ("testgen", *reason, detail.clone()),
+                (State::Valid, Some((_, twin))) => {
+                    let detail = format!("its text is that of comment {twin}, which is in the frozen set");
+                    ("resolution", AttritionReason::Duplicate, detail)
+                }
+                (State::Valid, None) if given => {
                     ("resolution", AttritionReason::NotSolved, "the resolver did not solve it".to_owned())
                 }
-                State::Valid => ("filter", AttritionReason::Filtered, "the resolver was not given it".to_owned()),
+                (State::Valid, None) => {
+                    ("filter", AttritionReason::Filtered, "the resolver was not given it".to_owned())
+                }
             };
             let row = joined.lose(AttritionScope::Comment, stage, reason, detail);
             row.instance_id = Some(id.to_string());

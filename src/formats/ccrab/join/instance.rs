@@ -18,7 +18,6 @@ use crate::model::{
 pub(super) struct TestedComment {
     pub id: CommentId,
     pub text: String,
-    pub file_path: Option<String>,
     pub state: State,
 }
 
@@ -99,7 +98,6 @@ fn build(id: InstanceId, file: TestgenFile, files: &Folder, joined: &mut Joined)
         tested.comments.push(TestedComment {
             id: CommentId::from_index(row.comment_index),
             text: row.comment_text.clone(),
-            file_path: None,
             state: state(&row, made.err()),
         });
         comments.push(comment(row));

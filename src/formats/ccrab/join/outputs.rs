@@ -20,7 +20,7 @@ type Table = BTreeMap<InstanceId, Tested>;
 /// The coding agent of the release's evaluations, whose files name only its model.
 const AGENT: &str = "claude-code";
 
-pub(super) fn resolution(release: &Release, table: &mut Table, joined: &mut Joined) {
+pub(super) fn resolution(release: &Release, table: &Table, joined: &mut Joined) {
     let arm = Arm::new(Arm::HUMAN);
     let mut seen = BTreeSet::new();
     for (folder, files) in &release.resolution {
@@ -46,20 +46,15 @@ pub(super) fn resolution(release: &Release, table: &mut Table, joined: &mut Join
 }
 
 /// One result of the resolver: a recorded verdict of the comment it joins with, which it may freeze.
-fn resolved(source: &Source<'_>, id: &InstanceId, row: ResolutionRow, table: &mut Table, joined: &mut Joined) {
-    let Some(tested) = table.get_mut(id) else { return };
+fn resolved(source: &Source<'_>, id: &InstanceId, row: ResolutionRow, table: &Table, joined: &mut Joined) {
+    let Some(tested) = table.get(id) else { return };
     let at = row.comment_index.map_or_else(String::new, |n| format!(" (its index {n})"));
-    if let (Some(path), Some(comment)) =
-        (&row.file_path, tested.comments.iter().position(|c| c.text == row.comment_text))
-    {
-        let comment = tested
-            .by_text(&row.comment_text)
-            .map_or(comment, |c| tested.comments.iter().position(|other| other.id == c.id).unwrap_or(comment));
-        tested.comments[comment].file_path = Some(path.clone());
-        let comment_id = tested.comments[comment].id.clone();
+    // Only the resolver's records say which file a comment is on; that is worth having without a valid test too.
+    let first = tested.comments.iter().find(|c| c.text == row.comment_text);
+    if let (Some(path), Some(comment)) = (&row.file_path, tested.by_text(&row.comment_text).or(first)) {
         let instance = joined.instances.iter_mut().find(|i| i.instance_id == *id);
         let comments = instance.map(|i| &mut i.reference_review_comments);
-        if let Some(comment) = comments.and_then(|c| c.iter_mut().find(|c| c.id == comment_id)) {
+        if let Some(comment) = comments.and_then(|rows| rows.iter_mut().find(|c| c.id == comment.id)) {
             comment.path.clone_from(path);
         }
     }
