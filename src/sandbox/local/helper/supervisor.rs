@@ -2,10 +2,12 @@
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use fs_err as fs;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::net::{
@@ -303,7 +305,12 @@ enum Event {
 fn remove_work_dirs(job: &Job) {
     for mount in &job.task.mounts {
         if let Mount::Overlay { upper: Some(upper), .. } = mount {
-            let _ = std::fs::remove_dir_all(work_dir(upper));
+            let work = work_dir(upper);
+            // What overlayfs makes in it is closed even to its owner.
+            for entry in fs::read_dir(&work).into_iter().flatten().flatten() {
+                let _ = fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
+            }
+            let _ = std::fs::remove_dir_all(work);
         }
     }
 }
