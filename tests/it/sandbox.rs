@@ -261,6 +261,61 @@ fn a_memory_hog_is_out_of_memory_also_as_a_child() {
 }
 
 #[test]
+fn memory_that_forked_processes_share_counts_once() {
+    let script = "import os, time\n\
+                  block = bytearray(os.urandom(1)) * (80 << 20)\n\
+                  for _ in range(4):\n\
+                  \x20if os.fork() == 0: time.sleep(1); os._exit(0)\n\
+                  for _ in range(4): os.wait()\n";
+    for sandbox in levels() {
+        let mut task = task(&["python3", "-c", script]);
+        task.limits.memory = 200 * MIB;
+        let exit = try_run(&sandbox, &task).unwrap();
+        assert!(!exit.out_of_memory && exit.end == End::Exited(0), "{exit:?}");
+        assert!(exit.peak_memory.unwrap() > 80 * MIB);
+    }
+}
+
+#[test]
+fn the_sandboxs_own_first_process_cannot_be_harmed() {
+    let script = "import os, resource, signal\n\
+                  for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD):\n\
+                  \x20try: os.kill(1, number)\n\
+                  \x20except PermissionError: pass\n\
+                  for harm in (lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)),\n\
+                  \x20            lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),\n\
+                  \x20            lambda: open('/proc/1/mem', 'rb+')):\n\
+                  \x20try: harm(); print('harmed', flush=True)\n\
+                  \x20except PermissionError: print('refused', flush=True)\n\
+                  os._exit(4)\n";
+    let exit = run(&task(&["python3", "-c", script]));
+    assert_eq!(exit.stdout.text(), "refused\nrefused\nrefused\n", "{}", exit.stderr.text());
+    assert_eq!(exit.end, End::Exited(4));
+}
+
+#[test]
+fn endless_output_neither_blocks_nor_outlives_the_deadline() {
+    let mut task = shell("yes & yes >&2");
+    task.limits.wall = Duration::from_secs(1);
+    task.limits.output = 10;
+    let exit = run(&task);
+    assert!(exit.timed_out);
+    assert_eq!(exit.stdout.text(), "y\ny\ny\ny\ny\n");
+    assert!(exit.stdout.dropped > 100_000 && exit.stderr.dropped > 100_000);
+}
+
+#[test]
+fn a_fork_bomb_ends_at_the_deadline() {
+    for sandbox in levels() {
+        let mut task = shell("bomb() { bomb | bomb & }; bomb; sleep 30");
+        task.limits.pids = 50;
+        task.limits.wall = Duration::from_secs(1);
+        let exit = try_run(&sandbox, &task).unwrap();
+        assert!(exit.timed_out || exit.end == End::Exited(2), "{exit:?}");
+    }
+}
+
+#[test]
 fn processes_are_limited() {
     for sandbox in levels() {
         let mut task = shell("i=0; while [ $i -lt 100 ]; do sleep 30 & i=$((i+1)); echo $i; done");
@@ -689,12 +744,12 @@ fn supervisor_child(supervisor: i32) -> i32 {
 /// The cgroups of ours that a process is in.
 fn cgroup_of(pid: i32) -> Vec<PathBuf> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let names: Vec<_> = text.lines().filter_map(|line| line.rsplit('/').next()).collect();
+    let names = text.lines().filter_map(|line| line.rsplit('/').next()).filter(|name| name.starts_with("redgreen-"));
+    let names: Vec<_> = names.collect();
     walkdir::WalkDir::new("/sys/fs/cgroup")
         .into_iter()
         .flatten()
         .map(walkdir::DirEntry::into_path)
-        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("redgreen-")))
         .filter(|path| names.iter().any(|name| path.ends_with(name)))
         .collect()
 }
