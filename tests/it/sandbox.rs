@@ -3,6 +3,8 @@
 //! The tests do not care whether they run as root: `everything_again_as_an_unprivileged_user` runs them all once more
 //! as one, where it can.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -113,7 +115,7 @@ fn processes(text: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
         if line.iter().any(|word| word == text) {
             found.push(pid);
@@ -235,7 +237,7 @@ fn the_cpu_limit_ends_a_busy_process() {
     task.limits.cpu = Some(Duration::from_secs(1));
     let exit = run(&task);
     assert!(exit.timed_out && exit.end == End::Signaled(libc::SIGXCPU), "{exit:?}");
-    assert!(exit.cpu_seconds >= 0.9 && exit.cpu_seconds < 3.0, "{}", exit.cpu_seconds);
+    assert!(exit.cpu_seconds > 0.5 && exit.cpu_seconds < 3.0, "{}", exit.cpu_seconds);
 }
 
 #[test]
@@ -255,6 +257,61 @@ fn a_memory_hog_is_out_of_memory_also_as_a_child() {
         let mut task = shell("head -c 50M /dev/zero | tail -c 40M | wc -c");
         task.limits.memory = 150 * MIB;
         assert!(!try_run(&sandbox, &task).unwrap().out_of_memory);
+    }
+}
+
+#[test]
+fn memory_that_forked_processes_share_counts_once() {
+    let script = "import os, time\n\
+                  block = bytearray(os.urandom(1)) * (80 << 20)\n\
+                  for _ in range(4):\n\
+                  \x20if os.fork() == 0: time.sleep(1); os._exit(0)\n\
+                  for _ in range(4): os.wait()\n";
+    for sandbox in levels() {
+        let mut task = task(&["python3", "-c", script]);
+        task.limits.memory = 200 * MIB;
+        let exit = try_run(&sandbox, &task).unwrap();
+        assert!(!exit.out_of_memory && exit.end == End::Exited(0), "{exit:?}");
+        assert!(exit.peak_memory.unwrap() > 80 * MIB);
+    }
+}
+
+#[test]
+fn the_sandboxs_own_first_process_cannot_be_harmed() {
+    let script = "import os, resource, signal\n\
+                  for number in (signal.SIGTERM, signal.SIGKILL, signal.SIGSTOP, signal.SIGCHLD):\n\
+                  \x20try: os.kill(1, number)\n\
+                  \x20except PermissionError: pass\n\
+                  for harm in (lambda: resource.prlimit(1, resource.RLIMIT_CPU, (0, 0)),\n\
+                  \x20            lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)),\n\
+                  \x20            lambda: open('/proc/1/mem', 'rb+')):\n\
+                  \x20try: harm(); print('harmed', flush=True)\n\
+                  \x20except PermissionError: print('refused', flush=True)\n\
+                  os._exit(4)\n";
+    let exit = run(&task(&["python3", "-c", script]));
+    assert_eq!(exit.stdout.text(), "refused\nrefused\nrefused\n", "{}", exit.stderr.text());
+    assert_eq!(exit.end, End::Exited(4));
+}
+
+#[test]
+fn endless_output_neither_blocks_nor_outlives_the_deadline() {
+    let mut task = shell("yes & yes >&2");
+    task.limits.wall = Duration::from_secs(1);
+    task.limits.output = 10;
+    let exit = run(&task);
+    assert!(exit.timed_out);
+    assert_eq!(exit.stdout.text(), "y\ny\ny\ny\ny\n");
+    assert!(exit.stdout.dropped > 100_000 && exit.stderr.dropped > 100_000);
+}
+
+#[test]
+fn a_fork_bomb_ends_at_the_deadline() {
+    for sandbox in levels() {
+        let mut task = shell("bomb() { bomb | bomb & }; bomb; sleep 30");
+        task.limits.pids = 50;
+        task.limits.wall = Duration::from_secs(1);
+        let exit = try_run(&sandbox, &task).unwrap();
+        assert!(exit.timed_out || exit.end == End::Exited(2), "{exit:?}");
     }
 }
 
@@ -338,7 +395,8 @@ fn nothing_of_the_callers_environment_is_in_any_process() {
         assert!(name == "PATH" || name == "HOME" || !second.contains(&format!("{name}={value}\n")), "{name}");
     }
     // Nor the task itself, or the binary, through PID 1.
-    let text = run(&shell("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe; ls /proc/1/fd; ls -l /proc/1/cwd"));
+    let text =
+        run(&shell("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe; ls /proc/1/fd; readlink /proc/1/cwd"));
     assert!(!text.stdout.text().contains('/'), "{}", text.stdout.text());
     assert_ne!(text.end, End::Exited(0));
 }
@@ -359,7 +417,7 @@ fn no_descriptor_but_the_known_ones_is_inherited() {
 
 #[test]
 fn the_command_has_no_rights() {
-    let text = output(&shell("id -u; id -g; grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; hostname; whoami"));
+    let text = output(&shell("id -u; id -G; grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; hostname; whoami"));
     let mut lines = text.lines();
     assert_eq!((lines.next(), lines.next()), (Some("1000"), Some("1000")));
     for line in lines.by_ref().take(5) {
@@ -617,13 +675,38 @@ fn with_running(number: u32, act: impl FnOnce(i32)) -> (Result<Exit, SandboxErro
 
 #[test]
 fn killing_the_supervisor_leaves_nothing() {
-    // SAFETY: plain system call on a process of this test's.
-    let (outcome, mark) = with_running(625, |supervisor| unsafe {
-        libc::kill(supervisor, libc::SIGKILL);
+    let mut groups = Vec::new();
+    let (outcome, mark) = with_running(625, |supervisor| {
+        groups = cgroup_of(supervisor_child(supervisor));
+        // SAFETY: plain system call on a process of this test's.
+        unsafe { libc::kill(supervisor, libc::SIGKILL) };
     });
     assert!(matches!(outcome, Err(SandboxError::Helper(_))), "{outcome:?}");
+    assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
     eventually("nothing is left", || processes(&mark).is_empty());
-    // The next start removes the dead owner's cgroup, but this process still lives: its name stays its own.
+}
+
+#[test]
+fn a_start_removes_what_dead_owners_left_and_nothing_else() {
+    if sandbox().isolation().level != "full" {
+        return;
+    }
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(path) = own.lines().find_map(|line| line.split_once(":memory:")) else { return };
+    let parent = Path::new("/sys/fs/cgroup/memory").join(path.1.trim_start_matches('/'));
+    let boot: String =
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().chars().filter(|c| *c != '-').take(8).collect();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap().to_string_lossy().into_owned();
+    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    // Our number, but another time of start: somebody who had it before.
+    let dead = parent.join(format!("redgreen-{boot}-{namespace}-{}-1-0", std::process::id()));
+    let foreign = parent.join(format!("redgreen-{boot}-1-{}-1-0", std::process::id()));
+    fs::create_dir(&dead).unwrap();
+    fs::create_dir(&foreign).unwrap();
+    let _ = sandbox();
+    let (dead, alive) = (dead.exists(), foreign.exists());
+    fs::remove_dir(&foreign).unwrap();
+    assert!(!dead && alive);
 }
 
 /// Not a test of its own: what `killing_redgreen_leaves_nothing` kills.
@@ -650,6 +733,25 @@ fn killing_redgreen_leaves_nothing() {
     eventually("nothing is left", || processes(&mark).is_empty());
     eventually("the cgroup is gone", || groups.iter().all(|group| !group.exists()));
     assert!(sandbox().isolation().level != "full" || !groups.is_empty());
+}
+
+/// The one child of a supervisor.
+fn supervisor_child(supervisor: i32) -> i32 {
+    let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
+    children.trim().parse().unwrap()
+}
+
+/// The cgroups of ours that a process is in.
+fn cgroup_of(pid: i32) -> Vec<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let names = text.lines().filter_map(|line| line.rsplit('/').next()).filter(|name| name.starts_with("redgreen-"));
+    let names: Vec<_> = names.collect();
+    walkdir::WalkDir::new("/sys/fs/cgroup")
+        .into_iter()
+        .flatten()
+        .map(walkdir::DirEntry::into_path)
+        .filter(|path| names.iter().any(|name| path.ends_with(name)))
+        .collect()
 }
 
 /// The cgroups that belong to runs of a process.
@@ -784,13 +886,15 @@ fn everything_again_as_an_unprivileged_user() {
     let tests = dir.path().join("tests");
     fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_redgreen"), dir.path().join(COPIED_HELPER)).unwrap();
-    let output = Command::new(&tests)
-        .args(["sandbox::", "--skip", "everything_again"])
-        .current_dir("/")
-        .uid(OTHER_USER)
-        .gid(OTHER_USER)
-        .output()
-        .unwrap();
+    let mut again = Command::new(&tests);
+    again.args(["sandbox::", "--skip", "everything_again"]).current_dir("/").uid(OTHER_USER).gid(OTHER_USER);
+    let output = loop {
+        match again.output() {
+            // Another test was just forking while the copy was open for writing.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            other => break other.unwrap(),
+        }
+    };
     assert!(
         output.status.success(),
         "{}{}",

@@ -57,6 +57,10 @@ impl Init<'_> {
         for mut file in self.join.drain(..) {
             file.write_all(b"0").step(|| "join the cgroup".to_owned())?;
         }
+        if self.job.cgroup.is_some() {
+            // The group's name would be on view; an older kernel shows it.
+            let _ = sys::new_cgroup_namespace();
+        }
         let workspace = self.set_up()?;
         let command = Command::prepare(self.job)?;
         let main = self.start(&command)?;
@@ -164,11 +168,16 @@ impl Init<'_> {
             total += reaped.cpu_seconds;
             sys::kill(-1, libc::SIGKILL);
         }
-        let over = limits.cpu.is_some_and(|limit| ended.cpu_seconds >= limit.as_secs_f64());
-        let by_limit = matches!(ended.end, End::Signaled(libc::SIGXCPU | libc::SIGKILL));
+        // The kernel's two ways to count a process's time differ a little, so the signal is believed. The second one
+        // has many senders.
+        let cpu_limit = limits.cpu.is_some_and(|limit| match ended.end {
+            End::Signaled(libc::SIGXCPU) => true,
+            End::Signaled(libc::SIGKILL) => !killed && ended.cpu_seconds >= limit.as_secs_f64(),
+            _ => false,
+        });
         InitMessage::Ended {
             end: ended.end,
-            cpu_limit: over && by_limit && !killed,
+            cpu_limit,
             out_of_memory,
             cpu_seconds: total,
             peak_memory: watcher.map(|watcher| watcher.peak()),

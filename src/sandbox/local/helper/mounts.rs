@@ -3,8 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::super::cleanup::{self, work_dir};
 use super::super::failure::{Failure, Step};
-use super::super::protocol::{Job, Privilege, work_dir};
+use super::super::protocol::{Job, Privilege};
 use super::overlay::{Layers, Upper};
 use super::place;
 use super::remove;
@@ -43,10 +44,8 @@ fn open_one(mount: &Mount, job: &Job) -> Result<Source, Failure> {
                 None => None,
                 Some(upper) => {
                     let work = work_dir(upper);
-                    if work.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-                        // Left by a run that was killed.
-                        fs_err::remove_dir_all(&work).step(|| format!("empty `{}`", work.display()))?;
-                    }
+                    // Left by a run that was killed.
+                    cleanup::remove_work_dir(&work);
                     fs_err::create_dir(&work).step(|| format!("make `{}`", work.display()))?;
                     Some(Upper { dir: open_dir(upper)?, work: open_dir(&work)? })
                 }

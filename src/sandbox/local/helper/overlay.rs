@@ -86,15 +86,15 @@ fn keeps_marks(upper: &OwnedFd) -> bool {
 
 /// The mount proper. Layers go by descriptor: short, without characters to escape, and reachable wherever they lie.
 ///
-/// Optional features are off, so that root and user mounts, and all kernels' defaults, behave the same.
+/// Optional features are off, as they always are for an unprivileged user, so that all mounts behave the same.
 fn overlayfs(lowers: &[OwnedFd], upper: &Upper, user: bool, at: &str) -> std::io::Result<()> {
     let lowers: Vec<String> = lowers.iter().map(place::fd_path).collect();
     let options = format!(
-        "lowerdir={},upperdir={},workdir={},index=off,redirect_dir=off,metacopy=off{}",
+        "lowerdir={},upperdir={},workdir={},index=off,{}",
         lowers.join(":"),
         place::fd_path(&upper.dir),
         place::fd_path(&upper.work),
-        if user { ",userxattr" } else { "" },
+        if user { "userxattr" } else { "redirect_dir=nofollow,metacopy=off" },
     );
     let options = CString::new(options)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
