@@ -1,1 +1,3 @@
-//! Placeholder while the rooms are being filled.
+//! One room a stage; each reads records and writes records.
+
+pub mod import;

@@ -1,1 +1,3 @@
-//! Placeholder while the rooms are being filled.
+//! What lies on disk: the benchmark folder.
+
+pub mod bench;

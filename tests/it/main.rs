@@ -1,4 +1,5 @@
-//! One binary for all integration tests.
+//! The tests of the built binary and of the rooms' joints, in one program.
 
+mod import;
 mod oracle;
 mod sandbox;

@@ -105,12 +105,7 @@ fn give(sandbox: &LocalSandbox, path: &Path) {
 }
 
 fn overlay(lower: &Path) -> Mount {
-    Mount::Overlay {
-        lowers: vec![lower.to_path_buf()],
-        target: "/workspace".into(),
-        upper: None,
-        remove: Vec::new(),
-    }
+    Mount::Overlay { lowers: vec![lower.to_path_buf()], target: "/workspace".into(), upper: None, remove: Vec::new() }
 }
 
 /// Host processes whose command line holds a text.

@@ -34,7 +34,7 @@ fn tap_texts_get_their_outcome() {
         (0, "1..2\nok 1\nok 1\n", "errored(result-channel)"),
         (0, "1..x\nok 1\n", "errored(result-channel)"),
         (255, "1..2\nok 1\nBail out! no database\n", "errored(runner)"),
-        (0, "1..1\nok 1 - a\n    not ok 1 - inner\n", "passed"), // subtests are indented
+        (0, "    not ok 1 - inner\n    1..1\nok 1 - a\n1..1\n", "passed"), // a subtest is summed up in its parent
         (127, "", "errored(runner)"),
     ] {
         assert_eq!(tap_run(code, stdout).outcome.to_string(), outcome, "{code}\n{stdout}");
@@ -74,7 +74,7 @@ fn junit_texts_get_their_outcome() {
     }
     let failed = junit_run(1, &case("<failure message=\"a &lt; b&#10;second\"/>"));
     assert_eq!(failed.message.as_deref(), Some("a < b"));
-    assert_eq!(failed.seen[0].id.as_str(), "m.C.t");
+    assert_eq!(failed.seen[0].id.as_str(), "m.C::t");
     assert_eq!(failed.channel, Channel::File);
 }
 

@@ -104,9 +104,7 @@ pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> R
 pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
     let Ran { report, stdout, stderr, result } = ran;
     match report {
-        Report::Setup { step, errno } => {
-            Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) })
-        }
+        Report::Setup { step, errno } => Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) }),
         Report::Spawn { program, errno } => {
             Err(SandboxError::Spawn { program, source: io::Error::from_raw_os_error(errno) })
         }

@@ -79,7 +79,8 @@ impl Init<'_> {
             }
         }
         // A program may open its own output again by name (`/dev/stderr`), which a foreign pipe would refuse.
-        for pipe in [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
+        for pipe in
+            [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
         {
             let Some(pipe) = pipe else { continue };
             place::give(pipe, owner).step(|| "give the pipes to the command".to_owned())?;

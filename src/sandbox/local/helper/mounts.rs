@@ -14,16 +14,9 @@ use crate::sandbox::Mount;
 /// A mount whose host side is open, so that it can be made where the host cannot be seen any more.
 pub enum Source {
     /// A bind mount, still detached.
-    Bind {
-        tree: OwnedFd,
-        target: PathBuf,
-    },
+    Bind { tree: OwnedFd, target: PathBuf },
     /// Copy-on-write.
-    Overlay {
-        layers: Layers,
-        target: PathBuf,
-        remove: Vec<PathBuf>,
-    },
+    Overlay { layers: Layers, target: PathBuf, remove: Vec<PathBuf> },
 }
 
 /// Opens the host side of all mounts. Must run while the host's paths are all visible.
@@ -85,9 +78,8 @@ pub fn attach(root: &Root, sources: Vec<Source>) -> Result<&'static str, Failure
             Source::Overlay { layers, target, remove } => {
                 let (tree, copied) = layers.mount(root, number)?;
                 for path in &remove {
-                    remove::remove(&tree, path).step(|| {
-                        format!("remove `{}` from `/{}`", path.display(), target.display())
-                    })?;
+                    remove::remove(&tree, path)
+                        .step(|| format!("remove `{}` from `/{}`", path.display(), target.display()))?;
                 }
                 workspace = if copied || workspace == "copy" { "copy" } else { "overlayfs" };
                 (tree, target)

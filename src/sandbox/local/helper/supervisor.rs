@@ -15,8 +15,8 @@ use rustix::net::{
 use super::super::cgroup::Cgroup;
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report, work_dir};
-use super::init::Init;
 use super::ids::{map_ids, write_id_file};
+use super::init::Init;
 use super::sys;
 use crate::sandbox::{End, Mount, Network};
 
@@ -74,9 +74,7 @@ fn receive(control: &mut UnixStream) -> std::io::Result<(Job, Option<OwnedFd>)> 
 fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd) -> Result<Report, Failure> {
     let group = match &job.cgroup {
         None => None,
-        Some(plan) => {
-            Some(Cgroup::create(plan, &job.name, &job.task.limits).step(|| "make the cgroup".to_owned())?)
-        }
+        Some(plan) => Some(Cgroup::create(plan, &job.name, &job.task.limits).step(|| "make the cgroup".to_owned())?),
     };
     let outcome = start(job, control, result, null, group.as_ref()).map(|mut supervisor| supervisor.watch());
     if let Some(group) = &group {
@@ -106,7 +104,8 @@ fn start<'a>(
         Init { job, sync: theirs, result, join }.main();
     }
     drop((theirs, result, join));
-    let supervisor = Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
+    let supervisor =
+        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
     let released = supervisor.release(null);
     if released.is_err() {
         supervisor.bury();
