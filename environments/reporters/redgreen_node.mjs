@@ -18,8 +18,11 @@ function send (event, fields = {}) {
   while (left.length > 0) left = left.subarray(writeSync(descriptor, left))
 }
 
+// The first line; and the next that says something where the first only announces it.
 function firstLine (text) {
-  return String(text ?? '').trim().split('\n', 1)[0].slice(0, 2000)
+  const lines = String(text ?? '').split('\n').map((line) => line.trim()).filter((line) => line !== '')
+  const first = lines[0] ?? ''
+  return (first.endsWith(':') && lines.length > 1 ? `${first} ${lines[1]}` : first).slice(0, 2000)
 }
 
 // The runner wraps what a test threw; a failed hook may be wrapped twice.

@@ -2,6 +2,10 @@
 //!
 //! The text comes from a process that also runs the code under test, so nothing in it is believed by itself: whatever
 //! does not fit (garbage, two ends, a wrong count) makes the whole report odd.
+//!
+//! What this does not stop: under pytest and unittest the tests, the code under test and the reporter are one process.
+//! Code that looks for the descriptor among its own, or replaces parts of the framework or of the reporter, can write a
+//! report that fits. Node's tests run in another process than its reporter, which does not give them the descriptor.
 
 use serde::Deserialize;
 

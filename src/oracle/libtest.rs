@@ -43,6 +43,10 @@ pub(super) fn parse(stdout: &str, stderr: &str, own_file: &str) -> Report {
     match built {
         Some(true) => {
             let mut report = parse_text(rest, own_file);
+            report.check_ids();
+            if rest.lines().filter(|line| patterns::SUMMARY.is_match(line)).count() > 1 {
+                report.odd.get_or_insert("there is more than one summary".to_owned());
+            }
             report.crashed = !report.complete && died_by_signal(stderr);
             report
         }
@@ -141,7 +145,6 @@ fn parse_text(text: &str, own_file: &str) -> Report {
             test.status = TestStatus::Errored(ErrorKind::Exception); // failed, and no panic of its own was seen
         }
     }
-    report.check_ids();
     report
 }
 
@@ -184,12 +187,11 @@ fn failure_of(body: &[&str], own_file: &str) -> (TestStatus, String) {
         if let Some(found) = patterns::PANIC.captures(line) {
             let message = body.get(at + 1).copied().unwrap_or_default().to_owned();
             last = Some((found[1].to_owned(), message));
-        } else if let Some(found) = patterns::OLD_PANIC.captures(line) {
-            if let Some(end) = body[at..].iter().find_map(|line| patterns::OLD_PLACE.captures(line)) {
-                let first = &found[1];
-                let message = patterns::OLD_PLACE.captures(first).map_or(first.to_owned(), |c| c[1].to_owned());
-                last = Some((end[2].to_owned(), message));
-            }
+        } else if let Some(found) = patterns::OLD_PANIC.captures(line)
+            && let Some(end) = body[at..].iter().find_map(|line| patterns::OLD_PLACE.captures(line))
+        {
+            let message = patterns::OLD_PLACE.captures(&found[1]).map_or(found[1].to_owned(), |c| c[1].to_owned());
+            last = Some((end[2].to_owned(), message));
         }
     }
     match last {

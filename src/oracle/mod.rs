@@ -27,3 +27,6 @@ pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
 pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once};
+
+#[cfg(test)]
+mod tests;

@@ -113,3 +113,34 @@ impl Report {
         }
     }
 }
+
+/// Whether an exception of this name says that an assertion failed: the last part of the name tells
+/// (`AssertionError`, `org.opentest4j.AssertionFailedError`, `ComparisonFailure`, pytest's `Failed`).
+pub(super) fn is_assertion(exception: &str) -> bool {
+    let last = exception.rsplit(['.', ':', '$', '\\']).next().unwrap_or(exception).to_ascii_lowercase();
+    last.contains("assert")
+        || matches!(last.as_str(), "failed" | "failure" | "fail")
+        || ["comparisonfail", "expectationfail"].iter().any(|part| last.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn assertions_are_known_by_the_last_part_of_their_name() {
+        for name in [
+            "AssertionError",
+            "java.lang.AssertionError",
+            "org.junit.ComparisonFailure",
+            "PHPUnit\\Framework\\ExpectationFailedException",
+            "_pytest.outcomes.Failed",
+            "AssertionFailedError",
+        ] {
+            assert!(is_assertion(name), "{name}");
+        }
+        for name in ["TypeError", "java.lang.IllegalStateException", "assert.TypeError", "FailedToStart", ""] {
+            assert!(!is_assertion(name), "{name}");
+        }
+    }
+}

@@ -2,6 +2,7 @@
 
 mod cli;
 mod import;
+mod oracle;
 mod quickstart;
 mod sandbox;
 mod support;
