@@ -80,9 +80,9 @@ fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], change
             if !opaque && fs_err::read_dir(&path)?.next().is_none() {
                 fs_err::remove_dir(&path)?;
             }
-        } else if same(&path, &meta, &old, &old_meta)? {
-            fs_err::remove_file(&path)?;
-        } else if !meta.is_dir() && !old_meta.is_dir() && restored(&relative, restore) {
+        } else if same(&path, &meta, &old, &old_meta)?
+            || (!meta.is_dir() && !old_meta.is_dir() && restored(&relative, restore))
+        {
             fs_err::remove_file(&path)?;
         } else if old_meta.is_dir() {
             name_all(&old, &relative, changed)?;
@@ -93,7 +93,8 @@ fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], change
     if is_opaque(upper) {
         for entry in fs_err::read_dir(tracked)? {
             let name = entry?.file_name();
-            if !seen.contains(&name) && !(below == Path::new("") && name == OsStr::new(".git")) {
+            let is_git = below == Path::new("") && name == OsStr::new(".git");
+            if !is_git && !seen.contains(&name) {
                 name_all(&tracked.join(&name), &below.join(&name), changed)?;
             }
         }
