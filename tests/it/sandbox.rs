@@ -3,6 +3,8 @@
 //! The tests do not care whether they run as root: `everything_again_as_an_unprivileged_user` runs them all once more
 //! as one, where it can.
 
+#![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
+
 use std::collections::BTreeMap;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -105,12 +107,7 @@ fn give(sandbox: &LocalSandbox, path: &Path) {
 }
 
 fn overlay(lower: &Path) -> Mount {
-    Mount::Overlay {
-        lowers: vec![lower.to_path_buf()],
-        target: "/workspace".into(),
-        upper: None,
-        remove: Vec::new(),
-    }
+    Mount::Overlay { lowers: vec![lower.to_path_buf()], target: "/workspace".into(), upper: None, remove: Vec::new() }
 }
 
 /// Host processes whose command line holds a text.
@@ -118,7 +115,7 @@ fn processes(text: &str) -> Vec<i32> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").unwrap().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
         let line: Vec<_> = line.split(|byte| *byte == 0).map(String::from_utf8_lossy).collect();
         if line.iter().any(|word| word == text) {
             found.push(pid);
@@ -343,7 +340,8 @@ fn nothing_of_the_callers_environment_is_in_any_process() {
         assert!(name == "PATH" || name == "HOME" || !second.contains(&format!("{name}={value}\n")), "{name}");
     }
     // Nor the task itself, or the binary, through PID 1.
-    let text = run(&shell("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe; ls /proc/1/fd; readlink /proc/1/cwd"));
+    let text =
+        run(&shell("cat /proc/1/environ /proc/1/maps; readlink /proc/1/exe; ls /proc/1/fd; readlink /proc/1/cwd"));
     assert!(!text.stdout.text().contains('/'), "{}", text.stdout.text());
     assert_ne!(text.end, End::Exited(0));
 }
@@ -364,7 +362,7 @@ fn no_descriptor_but_the_known_ones_is_inherited() {
 
 #[test]
 fn the_command_has_no_rights() {
-    let text = output(&shell("id -u; id -g; grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; hostname; whoami"));
+    let text = output(&shell("id -u; id -G; grep -E '^(Cap|NoNew|Seccomp:)' /proc/self/status; hostname; whoami"));
     let mut lines = text.lines();
     assert_eq!((lines.next(), lines.next()), (Some("1000"), Some("1000")));
     for line in lines.by_ref().take(5) {
@@ -622,13 +620,38 @@ fn with_running(number: u32, act: impl FnOnce(i32)) -> (Result<Exit, SandboxErro
 
 #[test]
 fn killing_the_supervisor_leaves_nothing() {
-    // SAFETY: plain system call on a process of this test's.
-    let (outcome, mark) = with_running(625, |supervisor| unsafe {
-        libc::kill(supervisor, libc::SIGKILL);
+    let mut groups = Vec::new();
+    let (outcome, mark) = with_running(625, |supervisor| {
+        groups = cgroup_of(supervisor_child(supervisor));
+        // SAFETY: plain system call on a process of this test's.
+        unsafe { libc::kill(supervisor, libc::SIGKILL) };
     });
     assert!(matches!(outcome, Err(SandboxError::Helper(_))), "{outcome:?}");
+    assert!(groups.iter().all(|group| !group.exists()), "{groups:?}");
     eventually("nothing is left", || processes(&mark).is_empty());
-    // The next start removes the dead owner's cgroup, but this process still lives: its name stays its own.
+}
+
+#[test]
+fn a_start_removes_what_dead_owners_left_and_nothing_else() {
+    if sandbox().isolation().level != "full" {
+        return;
+    }
+    let own = fs::read_to_string("/proc/self/cgroup").unwrap();
+    let Some(path) = own.lines().find_map(|line| line.split_once(":memory:")) else { return };
+    let parent = Path::new("/sys/fs/cgroup/memory").join(path.1.trim_start_matches('/'));
+    let boot: String =
+        fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().chars().filter(|c| *c != '-').take(8).collect();
+    let namespace = fs::read_link("/proc/self/ns/pid").unwrap().to_string_lossy().into_owned();
+    let namespace: String = namespace.chars().filter(char::is_ascii_digit).collect();
+    // Our number, but another time of start: somebody who had it before.
+    let dead = parent.join(format!("redgreen-{boot}-{namespace}-{}-1-0", std::process::id()));
+    let foreign = parent.join(format!("redgreen-{boot}-1-{}-1-0", std::process::id()));
+    fs::create_dir(&dead).unwrap();
+    fs::create_dir(&foreign).unwrap();
+    let _ = sandbox();
+    let (dead, alive) = (dead.exists(), foreign.exists());
+    fs::remove_dir(&foreign).unwrap();
+    assert!(!dead && alive);
 }
 
 /// Not a test of its own: what `killing_redgreen_leaves_nothing` kills.
@@ -655,6 +678,25 @@ fn killing_redgreen_leaves_nothing() {
     eventually("nothing is left", || processes(&mark).is_empty());
     eventually("the cgroup is gone", || groups.iter().all(|group| !group.exists()));
     assert!(sandbox().isolation().level != "full" || !groups.is_empty());
+}
+
+/// The one child of a supervisor.
+fn supervisor_child(supervisor: i32) -> i32 {
+    let children = fs::read_to_string(format!("/proc/{supervisor}/task/{supervisor}/children")).unwrap();
+    children.trim().parse().unwrap()
+}
+
+/// The cgroups of ours that a process is in.
+fn cgroup_of(pid: i32) -> Vec<PathBuf> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let names: Vec<_> = text.lines().filter_map(|line| line.rsplit('/').next()).collect();
+    walkdir::WalkDir::new("/sys/fs/cgroup")
+        .into_iter()
+        .flatten()
+        .map(walkdir::DirEntry::into_path)
+        .filter(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("redgreen-")))
+        .filter(|path| names.iter().any(|name| path.ends_with(name)))
+        .collect()
 }
 
 /// The cgroups that belong to runs of a process.
@@ -789,13 +831,15 @@ fn everything_again_as_an_unprivileged_user() {
     let tests = dir.path().join("tests");
     fs::copy(std::env::current_exe().unwrap(), &tests).unwrap();
     fs::copy(env!("CARGO_BIN_EXE_redgreen"), dir.path().join(COPIED_HELPER)).unwrap();
-    let output = Command::new(&tests)
-        .args(["sandbox::", "--skip", "everything_again"])
-        .current_dir("/")
-        .uid(OTHER_USER)
-        .gid(OTHER_USER)
-        .output()
-        .unwrap();
+    let mut again = Command::new(&tests);
+    again.args(["sandbox::", "--skip", "everything_again"]).current_dir("/").uid(OTHER_USER).gid(OTHER_USER);
+    let output = loop {
+        match again.output() {
+            // Another test was just forking while the copy was open for writing.
+            Err(error) if error.kind() == std::io::ErrorKind::ExecutableFileBusy => {}
+            other => break other.unwrap(),
+        }
+    };
     assert!(
         output.status.success(),
         "{}{}",

@@ -48,15 +48,11 @@ impl Plan {
 pub fn candidates(own: &str, mounts: &str) -> Vec<Plan> {
     let mut plans = Vec::new();
     // In version 2 a group with processes cannot hand controllers on, so a delegated parent may be the usable one.
-    if let (Some(path), Some(mount)) = (own_path(own, ""), find_mount(mounts, "cgroup2", None)) {
-        if let Some(group) = mount.locate(path) {
-            plans.extend(
-                group
-                    .ancestors()
-                    .take_while(|dir| dir.starts_with(&mount.point))
-                    .map(|dir| Plan::V2 { parent: dir.to_path_buf() }),
-            );
-        }
+    if let (Some(path), Some(mount)) = (own_path(own, ""), find_mount(mounts, "cgroup2", None))
+        && let Some(group) = mount.locate(path)
+    {
+        let inside = group.ancestors().take_while(|dir| dir.starts_with(&mount.point));
+        plans.extend(inside.map(|dir| Plan::V2 { parent: dir.to_path_buf() }));
     }
     let v1 = |controller| {
         let path = own_path(own, controller)?;
@@ -70,9 +66,8 @@ pub fn candidates(own: &str, mounts: &str) -> Vec<Plan> {
 
 /// Whether a child made under `parent` would have the controllers that a run needs.
 pub fn hands_on(subtree_control: &str) -> bool {
-    let mut names = subtree_control.split_whitespace();
-    let all: Vec<&str> = names.by_ref().collect();
-    all.contains(&"memory") && all.contains(&"pids")
+    let has = |wanted| subtree_control.split_whitespace().any(|name| name == wanted);
+    has("memory") && has("pids")
 }
 
 /// The first hierarchy in which a run's cgroup can really be made, or what each one said.
@@ -232,8 +227,19 @@ impl Cgroup {
     }
 }
 
+/// Kills all processes in a cgroup directory that nobody looks after any more, and removes it.
+pub fn kill_and_remove(group: &Path) {
+    for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
+        // 0 is a process of another PID namespace, and to kill it would mean our own group.
+        if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
+        }
+    }
+    remove_group(group);
+}
+
 /// Removes one cgroup directory, waiting up to half a second for it to become empty.
-pub fn remove_group(dir: &Path) {
+fn remove_group(dir: &Path) {
     for wait in [0, 1, 2, 5, 10, 20, 50, 100, 150, 160] {
         std::thread::sleep(Duration::from_millis(wait));
         match std::fs::remove_dir(dir) {

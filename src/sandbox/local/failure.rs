@@ -37,13 +37,24 @@ impl<T> Step<T> for rustix::io::Result<T> {
     }
 }
 
-/// The error number, also of an error that was wrapped to name its path.
+/// The error number. An error that was wrapped to name its path has lost it, but not its kind.
 fn errno(error: &io::Error) -> i32 {
-    let wrapped = || {
-        let source = error.get_ref()?.source()?;
-        source.downcast_ref::<io::Error>()?.raw_os_error()
-    };
-    error.raw_os_error().or_else(wrapped).unwrap_or(libc::EIO)
+    error.raw_os_error().unwrap_or(match error.kind() {
+        io::ErrorKind::NotFound => libc::ENOENT,
+        io::ErrorKind::PermissionDenied => libc::EACCES,
+        io::ErrorKind::AlreadyExists => libc::EEXIST,
+        io::ErrorKind::NotADirectory => libc::ENOTDIR,
+        io::ErrorKind::IsADirectory => libc::EISDIR,
+        io::ErrorKind::DirectoryNotEmpty => libc::ENOTEMPTY,
+        io::ErrorKind::InvalidInput => libc::EINVAL,
+        io::ErrorKind::ResourceBusy => libc::EBUSY,
+        io::ErrorKind::OutOfMemory => libc::ENOMEM,
+        io::ErrorKind::StorageFull => libc::ENOSPC,
+        io::ErrorKind::QuotaExceeded => libc::EDQUOT,
+        io::ErrorKind::FileTooLarge => libc::EFBIG,
+        io::ErrorKind::ReadOnlyFilesystem => libc::EROFS,
+        _ => libc::EIO,
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Names that say which live process something belongs to, so that leftovers of dead ones can be told apart.
 
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use fs_err as fs;
@@ -77,18 +76,8 @@ pub fn reap(plan: &Plan, own: &Identity) {
         for entry in entries.flatten() {
             let dead = entry.file_name().to_str().and_then(Identity::parse).is_some_and(|owner| owner.is_dead(own));
             if dead {
-                kill_all(&entry.path());
-                cgroup::remove_group(&entry.path());
+                cgroup::kill_and_remove(&entry.path());
             }
-        }
-    }
-}
-
-fn kill_all(group: &Path) {
-    for pid in fs::read_to_string(group.join("cgroup.procs")).unwrap_or_default().lines() {
-        // 0 is a process of another PID namespace, and to kill it would mean our own group.
-        if let Some(pid) = pid.parse().ok().and_then(rustix::process::Pid::from_raw) {
-            let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
 
+use super::cleanup;
 use super::config::LocalConfig;
 use super::identity::{self, Identity};
 use super::probe::{self, ProbeResult};
@@ -85,7 +86,7 @@ impl Sandbox for LocalSandbox {
 pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> Result<Exit, SandboxError> {
     let (wake, asleep) = run::wake_pipe().map_err(|error| SandboxError::Helper(error.to_string()))?;
     let mut running = tokio::task::spawn_blocking(move || {
-        let ran = run::run(&helper, &job, &wake)?;
+        let ran = run::run(&helper, &job, &wake).inspect_err(|_| cleanup::after_dead_helper(&job))?;
         exit(&job, ran)
     });
     let mut asleep = Some(asleep);
@@ -104,9 +105,7 @@ pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> R
 pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
     let Ran { report, stdout, stderr, result } = ran;
     match report {
-        Report::Setup { step, errno } => {
-            Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) })
-        }
+        Report::Setup { step, errno } => Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) }),
         Report::Spawn { program, errno } => {
             Err(SandboxError::Spawn { program, source: io::Error::from_raw_os_error(errno) })
         }

@@ -8,6 +8,7 @@
 //! not for code that attacks kernels.
 
 mod cgroup;
+mod cleanup;
 mod config;
 mod failure;
 mod helper;

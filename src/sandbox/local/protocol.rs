@@ -4,8 +4,6 @@
 //! bytes) and writes one [`Report`] before it ends. Until then the socket is also its lifeline: when redgreen's end
 //! closes, by wish or because redgreen died, the helper kills the tree.
 
-use std::path::PathBuf;
-
 use serde::{Deserialize, Serialize};
 
 use super::cgroup::Plan;
@@ -128,11 +126,4 @@ pub enum InitMessage {
         /// The watcher's peak.
         peak_memory: Option<u64>,
     },
-}
-
-/// Host directories that overlayfs needs next to the kept uppers; made before the run, removed after it.
-pub fn work_dir(upper: &std::path::Path) -> PathBuf {
-    let mut name = upper.file_name().unwrap_or_default().to_os_string();
-    name.push(".overlay-work");
-    upper.with_file_name(name)
 }

@@ -143,12 +143,8 @@ impl Pipes {
                 Err(rustix::io::Errno::INTR) => continue,
                 other => other?,
             };
-            let ready: Vec<From> = polled
-                .iter()
-                .zip(which)
-                .filter(|(fd, _)| !fd.revents().is_empty())
-                .map(|(_, from)| from)
-                .collect();
+            let ready: Vec<From> =
+                polled.iter().zip(which).filter(|(fd, _)| !fd.revents().is_empty()).map(|(_, from)| from).collect();
             for from in ready {
                 match from {
                     From::Stream(number) => self.read_stream(number, &mut buffer)?,

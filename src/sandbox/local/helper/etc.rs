@@ -62,9 +62,8 @@ pub fn fill(root: &Root, resolver: Option<&Resolver>) -> Result<(), Failure> {
             bind(name)?;
         }
     }
-    let write = |name: &str, text: &[u8]| {
-        fs::write(Path::new("etc").join(name), text).step(|| format!("write `/etc/{name}`"))
-    };
+    let write =
+        |name: &str, text: &[u8]| fs::write(Path::new("etc").join(name), text).step(|| format!("write `/etc/{name}`"));
     write(
         "passwd",
         format!(

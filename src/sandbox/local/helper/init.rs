@@ -57,6 +57,10 @@ impl Init<'_> {
         for mut file in self.join.drain(..) {
             file.write_all(b"0").step(|| "join the cgroup".to_owned())?;
         }
+        if self.job.cgroup.is_some() {
+            // The group's name would be on view; an older kernel shows it.
+            let _ = sys::new_cgroup_namespace();
+        }
         let workspace = self.set_up()?;
         let command = Command::prepare(self.job)?;
         let main = self.start(&command)?;
@@ -79,7 +83,8 @@ impl Init<'_> {
             }
         }
         // A program may open its own output again by name (`/dev/stderr`), which a foreign pipe would refuse.
-        for pipe in [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
+        for pipe in
+            [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
         {
             let Some(pipe) = pipe else { continue };
             place::give(pipe, owner).step(|| "give the pipes to the command".to_owned())?;

@@ -3,8 +3,9 @@
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
+use super::super::cleanup::{self, work_dir};
 use super::super::failure::{Failure, Step};
-use super::super::protocol::{Job, Privilege, work_dir};
+use super::super::protocol::{Job, Privilege};
 use super::overlay::{Layers, Upper};
 use super::place;
 use super::remove;
@@ -14,16 +15,9 @@ use crate::sandbox::Mount;
 /// A mount whose host side is open, so that it can be made where the host cannot be seen any more.
 pub enum Source {
     /// A bind mount, still detached.
-    Bind {
-        tree: OwnedFd,
-        target: PathBuf,
-    },
+    Bind { tree: OwnedFd, target: PathBuf },
     /// Copy-on-write.
-    Overlay {
-        layers: Layers,
-        target: PathBuf,
-        remove: Vec<PathBuf>,
-    },
+    Overlay { layers: Layers, target: PathBuf, remove: Vec<PathBuf> },
 }
 
 /// Opens the host side of all mounts. Must run while the host's paths are all visible.
@@ -50,10 +44,8 @@ fn open_one(mount: &Mount, job: &Job) -> Result<Source, Failure> {
                 None => None,
                 Some(upper) => {
                     let work = work_dir(upper);
-                    if work.symlink_metadata().is_ok_and(|data| data.is_dir()) {
-                        // Left by a run that was killed.
-                        fs_err::remove_dir_all(&work).step(|| format!("empty `{}`", work.display()))?;
-                    }
+                    // Left by a run that was killed.
+                    cleanup::remove_work_dir(&work);
                     fs_err::create_dir(&work).step(|| format!("make `{}`", work.display()))?;
                     Some(Upper { dir: open_dir(upper)?, work: open_dir(&work)? })
                 }
@@ -85,9 +77,8 @@ pub fn attach(root: &Root, sources: Vec<Source>) -> Result<&'static str, Failure
             Source::Overlay { layers, target, remove } => {
                 let (tree, copied) = layers.mount(root, number)?;
                 for path in &remove {
-                    remove::remove(&tree, path).step(|| {
-                        format!("remove `{}` from `/{}`", path.display(), target.display())
-                    })?;
+                    remove::remove(&tree, path)
+                        .step(|| format!("remove `{}` from `/{}`", path.display(), target.display()))?;
                 }
                 workspace = if copied || workspace == "copy" { "copy" } else { "overlayfs" };
                 (tree, target)

@@ -98,9 +98,7 @@ impl<'a> Command<'a> {
         };
         // SAFETY: plain system calls on a single-threaded process.
         let result = unsafe {
-            libc::setgroups(0, std::ptr::null())
-                | libc::setresgid(gid, gid, gid)
-                | libc::setresuid(uid, uid, uid)
+            libc::setgroups(0, std::ptr::null()) | libc::setresgid(gid, gid, gid) | libc::setresuid(uid, uid, uid)
         };
         if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
     }

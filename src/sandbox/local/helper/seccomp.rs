@@ -140,6 +140,16 @@ fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {
     let families = FAMILIES.map(|family| u64::from(family.cast_unsigned()));
     rules.insert(libc::SYS_socket, vec![none_of(&families)?]);
     rules.insert(libc::SYS_personality, vec![none_of(&PERSONALITIES)?]);
+    // An unprivileged caller's PID 1 has the command's own user, and limits of ours that this user could change.
+    for call in [
+        libc::SYS_prlimit64,
+        libc::SYS_sched_setscheduler,
+        libc::SYS_sched_setattr,
+        libc::SYS_sched_setparam,
+        libc::SYS_sched_setaffinity,
+    ] {
+        rules.insert(call, vec![rule(vec![condition(0, SeccompCmpOp::Eq, 1)?])?]);
+    }
     // Typing into a terminal that somebody else reads.
     rules.insert(libc::SYS_ioctl, vec![rule(vec![condition(1, SeccompCmpOp::Eq, libc::TIOCSTI)?])?]);
     Ok(rules)

@@ -2,12 +2,10 @@
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixStream;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use fs_err as fs;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::net::{
@@ -15,12 +13,13 @@ use rustix::net::{
 };
 
 use super::super::cgroup::Cgroup;
+use super::super::cleanup;
 use super::super::failure::{Failure, Step};
-use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report, work_dir};
-use super::init::Init;
+use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
 use super::ids::{map_ids, write_id_file};
+use super::init::Init;
 use super::sys;
-use crate::sandbox::{End, Mount, Network};
+use crate::sandbox::{End, Network};
 
 /// How often the cgroup's counters are read while a command runs.
 const LOOK: Duration = Duration::from_millis(50);
@@ -42,7 +41,7 @@ pub fn main() -> ExitCode {
     }
     let Ok((job, result)) = receive(&mut control) else { return ExitCode::from(2) };
     let report = run(&job, &control, result, &null).unwrap_or_else(Report::from);
-    remove_work_dirs(&job);
+    cleanup::remove_work_dirs(&job);
     let sent = serde_json::to_vec(&report).ok().and_then(|text| control.write_all(&text).ok());
     if sent.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -76,9 +75,7 @@ fn receive(control: &mut UnixStream) -> std::io::Result<(Job, Option<OwnedFd>)> 
 fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd) -> Result<Report, Failure> {
     let group = match &job.cgroup {
         None => None,
-        Some(plan) => {
-            Some(Cgroup::create(plan, &job.name, &job.task.limits).step(|| "make the cgroup".to_owned())?)
-        }
+        Some(plan) => Some(Cgroup::create(plan, &job.name, &job.task.limits).step(|| "make the cgroup".to_owned())?),
     };
     let outcome = start(job, control, result, null, group.as_ref()).map(|mut supervisor| supervisor.watch());
     if let Some(group) = &group {
@@ -108,7 +105,8 @@ fn start<'a>(
         Init { job, sync: theirs, result, join }.main();
     }
     drop((theirs, result, join));
-    let supervisor = Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
+    let supervisor =
+        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
     let released = supervisor.release(null);
     if released.is_err() {
         supervisor.bury();
@@ -299,18 +297,4 @@ enum Event {
     Gone,
     LifelineBroken,
     Time,
-}
-
-/// Overlayfs leaves its directories; they are of no use to anybody.
-fn remove_work_dirs(job: &Job) {
-    for mount in &job.task.mounts {
-        if let Mount::Overlay { upper: Some(upper), .. } = mount {
-            let work = work_dir(upper);
-            // What overlayfs makes in it is closed even to its owner.
-            for entry in fs::read_dir(&work).into_iter().flatten().flatten() {
-                let _ = fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
-            }
-            let _ = std::fs::remove_dir_all(work);
-        }
-    }
 }

@@ -83,6 +83,12 @@ pub fn kill(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Makes the current cgroup the root of what this process and its children can see.
+pub fn new_cgroup_namespace() -> io::Result<()> {
+    // SAFETY: plain system call; nothing else of the process changes.
+    if unsafe { libc::unshare(libc::CLONE_NEWCGROUP) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Closes on exec every descriptor from 3 up.
 pub fn close_all_on_exec() -> io::Result<()> {
     // SAFETY: plain system call; nothing is closed before exec.
