@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::time::SystemTime;
 
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::layers::{Found, Layers};
 use super::plan::{Plan, ReadyLayer};
 use super::run::{Runner, failure, log_of, succeeded};
 use super::settings::Settings;
-use super::tracked::settle;
+use super::tracked::{age, settle};
 use crate::model::digest_json;
 use crate::sandbox::{Mount, Network, Task, WORKSPACE};
 
@@ -108,6 +109,7 @@ impl Build<'_> {
             network: Network::None,
             result_channel: false,
         };
+        let began = SystemTime::now();
         let exit = self.runner.run("build", &task).await?;
         if !succeeded(&exit) {
             let text = exit.stdout.text();
@@ -120,6 +122,7 @@ impl Build<'_> {
         if !files.is_empty() {
             return Err(EnvironmentError::TrackedFiles { files, log });
         }
+        age(&workspace, &self.plan.subject.snapshot, began)?;
         built(&draft.finish(key, Value::Null, &log)?, ready)
     }
 

@@ -29,6 +29,13 @@ const SYSTEM_BUNDLES: [&str; 4] = [
     "/etc/ssl/cert.pem",
 ];
 
+/// Configuration files that are not there. (npm refuses to be given one file for both.)
+const NO_CONFIGURATION: [(&str, &str); 3] = [
+    ("PIP_CONFIG_FILE", "/dev/null"),
+    ("npm_config_userconfig", "/env/none/user-npmrc"),
+    ("npm_config_globalconfig", "/env/none/global-npmrc"),
+];
+
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 /// The host's network settings for fetch steps. They reach no build and no test.
@@ -77,8 +84,8 @@ impl NetworkSettings {
     pub(super) fn step_variables(&self) -> BTreeMap<String, String> {
         let mut out = BTreeMap::new();
         // No configuration file of the system may add an index, or credentials, of its own.
-        for name in ["PIP_CONFIG_FILE", "npm_config_userconfig", "npm_config_globalconfig"] {
-            out.insert(name.to_owned(), "/dev/null".to_owned());
+        for (name, file) in NO_CONFIGURATION {
+            out.insert(name.to_owned(), file.to_owned());
         }
         out.extend(self.variables.clone());
         if self.ca_bundle.is_some() {

@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use super::layers::remove_tree;
 
@@ -28,6 +29,37 @@ pub(super) fn settle(upper: &Path, snapshot: &Path, restore: &[String]) -> io::R
     Ok(changed)
 }
 
+/// Moves what a build that began at `began` wrote to just after the newest file of `snapshot`, keeping the order.
+///
+/// Build tools compare times. A patch must be newer than what was built from the head, also when the patch was laid
+/// out before the environment was built (or built again after the cache was cleared).
+pub(super) fn age(upper: &Path, snapshot: &Path, began: SystemTime) -> io::Result<()> {
+    let mut newest = SystemTime::UNIX_EPOCH;
+    for entry in walkdir::WalkDir::new(snapshot) {
+        let entry = entry.map_err(io::Error::from)?;
+        if !entry.file_type().is_dir() {
+            newest = newest.max(entry.metadata().map_err(io::Error::from)?.modified()?);
+        }
+    }
+    for entry in walkdir::WalkDir::new(upper).min_depth(1).contents_first(true) {
+        let entry = entry.map_err(io::Error::from)?;
+        let modified = entry.metadata().map_err(io::Error::from)?.modified()?;
+        // A time before the build was set on purpose (an unpacked archive).
+        let Ok(into_build) = modified.duration_since(began) else { continue };
+        let Ok(since_epoch) = (newest + into_build).duration_since(SystemTime::UNIX_EPOCH) else { continue };
+        if newest + into_build < modified {
+            let time = rustix::fs::Timespec {
+                tv_sec: i64::try_from(since_epoch.as_secs()).unwrap_or(i64::MAX),
+                tv_nsec: since_epoch.subsec_nanos().into(),
+            };
+            let times = rustix::fs::Timestamps { last_access: time, last_modification: time };
+            rustix::fs::utimensat(rustix::fs::CWD, entry.path(), &times, rustix::fs::AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(io::Error::from)?;
+        }
+    }
+    Ok(())
+}
+
 fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], changed: &mut Vec<String>) -> io::Result<()> {
     let mut seen = Vec::new();
     for entry in fs_err::read_dir(upper)? {
@@ -48,9 +80,9 @@ fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], change
             if !opaque && fs_err::read_dir(&path)?.next().is_none() {
                 fs_err::remove_dir(&path)?;
             }
-        } else if same(&path, &meta, &old, &old_meta)? {
-            fs_err::remove_file(&path)?;
-        } else if !meta.is_dir() && !old_meta.is_dir() && restored(&relative, restore) {
+        } else if same(&path, &meta, &old, &old_meta)?
+            || (!meta.is_dir() && !old_meta.is_dir() && restored(&relative, restore))
+        {
             fs_err::remove_file(&path)?;
         } else if old_meta.is_dir() {
             name_all(&old, &relative, changed)?;
@@ -61,7 +93,8 @@ fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], change
     if is_opaque(upper) {
         for entry in fs_err::read_dir(tracked)? {
             let name = entry?.file_name();
-            if !seen.contains(&name) && !(below == Path::new("") && name == OsStr::new(".git")) {
+            let is_git = below == Path::new("") && name == OsStr::new(".git");
+            if !is_git && !seen.contains(&name) {
                 name_all(&tracked.join(&name), &below.join(&name), changed)?;
             }
         }
@@ -191,6 +224,25 @@ mod tests {
         );
         assert!(settle(&t.upper, &t.snapshot, &["Cargo.lock".to_owned()]).unwrap().is_empty());
         assert_eq!(left(&t.upper), ["target/x"]);
+    }
+
+    #[test]
+    fn what_was_built_is_older_than_any_patch_and_in_order() {
+        let second = std::time::Duration::from_secs;
+        let (old, began) = (SystemTime::UNIX_EPOCH + second(1000), SystemTime::UNIX_EPOCH + second(5_000_000));
+        let t = trees(&[("a.c", "")], &[("out/a.o", ""), ("out/a", ""), ("out/unpacked", "")]);
+        let set = |path: PathBuf, time| {
+            fs_err::OpenOptions::new().write(true).open(path).unwrap().file().set_modified(time).unwrap();
+        };
+        set(t.snapshot.join("a.c"), old);
+        set(t.upper.join("out/a.o"), began + second(2));
+        set(t.upper.join("out/a"), began + second(3));
+        set(t.upper.join("out/unpacked"), began - second(9));
+        age(&t.upper, &t.snapshot, began).unwrap();
+        let time = |name: &str| fs_err::metadata(t.upper.join(name)).unwrap().modified().unwrap();
+        assert_eq!(time("out/a.o"), old + second(2));
+        assert_eq!(time("out/a"), old + second(3));
+        assert_eq!(time("out/unpacked"), began - second(9));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The tests of the built binary and of the rooms' joints, in one program.
 
 mod cli;
+mod environment;
 mod import;
 mod oracle;
 mod quickstart;
