@@ -6,6 +6,7 @@ use git2::{IndexEntry, IndexTime, Oid, RepositoryInitOptions, Signature, Time};
 use walkdir::WalkDir;
 
 use super::error::RepoError;
+use super::lock::remove_all;
 use super::path::TreePath;
 use super::snapshot::SNAPSHOT_TIME;
 use super::tree::TreeReader;
@@ -17,7 +18,24 @@ pub(super) struct IndexFile {
     pub mode: u32,
     pub id: Oid,
     pub size: usize,
+    pub presence: Presence,
 }
+
+/// Whether a file of the tree is in the snapshot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    Written,
+    /// Its content is known, but it could not be written.
+    Unwritten,
+    /// Its content is not known.
+    Unknown,
+}
+
+/// The mode of a submodule in trees and indexes.
+pub(super) const SUBMODULE: u32 = 0o160_000;
+
+/// The index flag that tells git not to expect a file (`git update-index --skip-worktree`).
+const SKIP_WORKTREE: u16 = 1 << 14;
 
 /// Only sizes and whole seconds are compared with the index: owners, inodes and change times differ in every overlay.
 const CONFIG: &str = "[core]
@@ -34,13 +52,20 @@ const CONFIG: &str = "[core]
 pub(super) fn write(
     root: &Path,
     reader: &TreeReader,
-    tree: Oid,
+    trees: &[Oid],
     files: Vec<IndexFile>,
     writer: &TreeWriter,
 ) -> Result<(), RepoError> {
     let git_dir = root.join(".git");
-    fill(root, &git_dir, reader, tree, files).map_err(RepoError::git("write the snapshot's `.git`", root))?;
+    let commit =
+        fill(root, &git_dir, reader, trees, files).map_err(RepoError::git("write the snapshot's `.git`", root))?;
     fs_err::write(git_dir.join("config"), CONFIG)?;
+    fs_err::write(git_dir.join("HEAD"), "ref: refs/heads/main\n")?;
+    fs_err::write(git_dir.join("refs").join("heads").join("main"), format!("{commit}\n"))?;
+    // What the template of a new repository brings along.
+    for extra in ["hooks", "info", "description", "logs"] {
+        remove_all(&git_dir.join(extra))?;
+    }
     // Whoever owns the snapshot must be able to change it, others to read it; times say nothing of when it was made.
     for entry in WalkDir::new(&git_dir).contents_first(true) {
         let entry = entry.map_err(std::io::Error::from)?;
@@ -52,7 +77,13 @@ pub(super) fn write(
     writer.stamp(&git_dir.join("index"), 10)
 }
 
-fn fill(root: &Path, git_dir: &Path, reader: &TreeReader, tree: Oid, files: Vec<IndexFile>) -> Result<(), git2::Error> {
+fn fill(
+    root: &Path,
+    git_dir: &Path,
+    reader: &TreeReader,
+    trees: &[Oid],
+    files: Vec<IndexFile>,
+) -> Result<Oid, git2::Error> {
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head("main").no_reinit(true);
     let repository = git2::Repository::init_opts(root, &options)?;
@@ -64,14 +95,18 @@ fn fill(root: &Path, git_dir: &Path, reader: &TreeReader, tree: Oid, files: Vec<
     repository.config()?.set_i64("core.bigFileThreshold", 1)?;
 
     let who = Signature::new("redgreen", "redgreen@localhost", &Time::new(SNAPSHOT_TIME, 0))?;
-    let tree_object = repository.find_tree(tree)?;
-    let commit = repository.commit(Some("HEAD"), &who, &who, "Snapshot\n", &tree_object, &[])?;
+    let root_tree = repository.find_tree(*trees.first().unwrap_or(&Oid::ZERO_SHA1))?;
+    let commit = repository.commit(None, &who, &who, "Snapshot\n", &root_tree, &[])?;
     let mut pack = repository.packbuilder()?;
     pack.set_threads(1);
-    pack.insert_tree(tree)?;
-    pack.insert_commit(commit)?;
-    let folder = git_dir.join("objects").join("pack");
-    pack.write(&folder, 0o644)?;
+    pack.insert_object(commit, None)?;
+    for tree in trees {
+        pack.insert_object(*tree, None)?;
+    }
+    for file in files.iter().filter(|f| f.mode != SUBMODULE && f.presence != Presence::Unknown) {
+        pack.insert_object(file.id, None)?;
+    }
+    pack.write(&git_dir.join("objects").join("pack"), 0o644)?;
     remove_loose(git_dir, commit);
 
     let mut index = repository.index()?;
@@ -89,11 +124,12 @@ fn fill(root: &Path, git_dir: &Path, reader: &TreeReader, tree: Oid, files: Vec<
             file_size: (file.size & 0xffff_ffff) as u32,
             id: file.id,
             flags: 0,
-            flags_extended: 0,
+            flags_extended: if file.presence == Presence::Written { 0 } else { SKIP_WORKTREE },
             path: file.path.as_bytes().to_vec(),
         })?;
     }
-    index.write()
+    index.write()?;
+    Ok(commit)
 }
 
 /// The commit was written as a loose object before it was packed.

@@ -121,8 +121,9 @@ impl Repository {
         Ok(TreeReader::new(git, self.place.clone(), id, tree))
     }
 
-    /// What changes from the tree of one commit to that of another. Renames come as a removal and a new file;
-    /// submodules are left out, as snapshots leave them empty.
+    /// What changes from the snapshot of one commit to that of another. Renames come as a removal and a new file.
+    /// Submodules, and files whose content the mirror lacks, are not in snapshots ([`super::SnapshotNote`]) and count
+    /// as absent here too.
     pub fn changes_between(&self, from: &str, to: &str) -> Result<ChangeSet, RepoError> {
         let git = self.git()?;
         let tree = |commit| self.commit(&git, commit)?.tree().map_err(self.failed("read a tree"));
@@ -131,6 +132,8 @@ impl Repository {
         options.include_typechange(true).ignore_submodules(false).skip_binary_check(true);
         let diff = git.diff_tree_to_tree(Some(&old), Some(&new), Some(&mut options));
         let diff = diff.map_err(self.failed("compare two trees"))?;
+        let odb = git.odb().map_err(self.failed("read the objects"))?;
+        let has = |id| odb.exists(id);
         let mut set = ChangeSet::default();
         for delta in diff.deltas() {
             let side = |file: &git2::DiffFile<'_>| {
@@ -146,13 +149,16 @@ impl Repository {
                     problem,
                 })
             };
-            if let Some((path, ..)) = old {
+            if let Some((path, ..)) = old.filter(|(_, _, id)| has(*id)) {
                 set.changes.insert(checked(path)?, Change::Remove);
             }
             if let Some((path, mode, id)) = new {
                 let path = checked(path)?;
-                let content = read_blob(&git, id, &path, &self.place)?;
-                set.changes.insert(path, Change::Write(FileContent { mode, content }));
+                match read_blob(&git, id, &path, &self.place) {
+                    Ok(content) => drop(set.changes.insert(path, Change::Write(FileContent { mode, content }))),
+                    Err(RepoError::MissingObject { .. }) => {}
+                    Err(error) => return Err(error),
+                }
             }
         }
         Ok(set)

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::base::EntryKind;
 use super::changes::FileMode;
 use super::error::RepoError;
-use super::gitdir::{self, IndexFile};
+use super::gitdir::{self, IndexFile, Presence};
 use super::lock::{Lock, beside, remove_all};
 use super::path::TreePath;
 use super::repository::{Repository, read_blob};
@@ -49,6 +49,9 @@ pub enum SnapshotNote {
     /// A Git LFS pointer, whose content is not fetched.
     #[error("`{0}` is a Git LFS pointer without its content")]
     LfsPointer(String),
+    /// A file whose content the mirror lacks (partial mirrors leave large files out); it is left out.
+    #[error("`{0}` is left out: the mirror does not have its content")]
+    MissingContent(String),
     /// A file whose name no file system takes; it is left out.
     #[error("`{0}` is left out: its name is too long")]
     NameTooLong(String),
@@ -74,6 +77,7 @@ impl Repository {
         let git = self.git()?;
         let commit = self.commit(&git, commit)?;
         let (id, tree) = (commit.id().to_string(), commit.tree_id());
+        fs_err::create_dir_all(dest_root)?;
         let dir = dest_root.join(format!("{tree}-{}-{}", owner.0, owner.1));
         let marker_path = beside(&dir, ".complete");
         let found = |marker: Marker| Snapshot {
@@ -94,7 +98,7 @@ impl Repository {
         for leftover in [&marker_path, &dir, &temporary] {
             remove_all(leftover)?;
         }
-        let made = self.write_snapshot(&id, tree, &temporary, owner);
+        let made = self.write_snapshot(&id, &temporary, owner);
         let marker = match made {
             Ok(marker) => marker,
             Err(error) => {
@@ -111,29 +115,39 @@ impl Repository {
         Ok(found(marker))
     }
 
-    fn write_snapshot(&self, commit: &str, tree: Oid, to: &Path, owner: (u32, u32)) -> Result<Marker, RepoError> {
+    fn write_snapshot(&self, commit: &str, to: &Path, owner: (u32, u32)) -> Result<Marker, RepoError> {
         fs_err::create_dir_all(to)?;
         let reader = self.tree_of(commit)?;
         let mut writer = TreeWriter::new(to, Owner::of(owner), Some(SNAPSHOT_TIME))?;
         let mut notes = Vec::new();
         let mut index = Vec::new();
         let mut files = 0;
-        for entry in reader.entries()? {
+        let listing = reader.listing()?;
+        for entry in listing.entries {
             let id = Oid::from_str(&entry.id).map_err(self.failed("read an object id"))?;
             let mut size = 0;
+            let mut presence = Presence::Written;
             let mode = match entry.kind {
                 EntryKind::Folder => continue,
                 EntryKind::Submodule => {
                     writer.folder(entry.path.as_path())?;
                     notes.push(SnapshotNote::EmptySubmodule(entry.path.to_string()));
-                    0o160_000
+                    gitdir::SUBMODULE
                 }
-                EntryKind::File(_) if has_long_name(&entry.path) => {
+                EntryKind::File(mode) if has_long_name(&entry.path) => {
                     notes.push(SnapshotNote::NameTooLong(entry.path.to_string()));
-                    continue;
+                    presence = Presence::Unwritten;
+                    mode.to_git()
                 }
-                EntryKind::File(mode) => {
-                    let content = read_blob(reader.git(), id, &entry.path, reader.place())?;
+                EntryKind::File(mode) => 'file: {
+                    let content = match read_blob(reader.git(), id, &entry.path, reader.place()) {
+                        Err(RepoError::MissingObject { path, .. }) => {
+                            notes.push(SnapshotNote::MissingContent(path));
+                            presence = Presence::Unknown;
+                            break 'file mode.to_git();
+                        }
+                        read => read?,
+                    };
                     if mode != FileMode::Symlink && is_lfs_pointer(&content) {
                         notes.push(SnapshotNote::LfsPointer(entry.path.to_string()));
                     }
@@ -143,9 +157,9 @@ impl Repository {
                     mode.to_git()
                 }
             };
-            index.push(IndexFile { path: entry.path, mode, id, size });
+            index.push(IndexFile { path: entry.path, mode, id, size, presence });
         }
-        gitdir::write(to, &reader, tree, index, &writer)?;
+        gitdir::write(to, &reader, &listing.trees, index, &writer)?;
         writer.finish()?;
         Ok(Marker { format: FORMAT, files, notes })
     }

@@ -29,6 +29,13 @@ pub struct TreeEntry {
     pub id: String,
 }
 
+/// A whole tree.
+#[derive(Default)]
+pub(super) struct Listing {
+    pub entries: Vec<TreeEntry>,
+    pub trees: Vec<Oid>,
+}
+
 impl TreeReader {
     pub(super) fn new(git: git2::Repository, place: PathBuf, commit: String, tree: Oid) -> Self {
         Self { git, place, commit, tree }
@@ -54,12 +61,18 @@ impl TreeReader {
 
     /// Every file, symlink and submodule, in git's order.
     pub fn entries(&self) -> Result<Vec<TreeEntry>, RepoError> {
-        let mut entries = Vec::new();
-        self.walk(self.tree, &mut Vec::new(), &mut entries)?;
-        Ok(entries)
+        Ok(self.listing()?.entries)
     }
 
-    fn walk(&self, tree: Oid, prefix: &mut Vec<u8>, entries: &mut Vec<TreeEntry>) -> Result<(), RepoError> {
+    /// The entries, and the ids of all the trees that they are in.
+    pub(super) fn listing(&self) -> Result<Listing, RepoError> {
+        let mut listing = Listing::default();
+        self.walk(self.tree, &mut Vec::new(), &mut listing)?;
+        Ok(listing)
+    }
+
+    fn walk(&self, tree: Oid, prefix: &mut Vec<u8>, listing: &mut Listing) -> Result<(), RepoError> {
+        listing.trees.push(tree);
         let at = || String::from_utf8_lossy(prefix).into_owned();
         let tree = self.git.find_tree(tree).map_err(|e| missing_or(e, tree, &at(), &self.place))?;
         let length = prefix.len();
@@ -70,10 +83,10 @@ impl TreeReader {
                     // The name is checked before anything below it is.
                     self.path(prefix)?;
                     prefix.push(b'/');
-                    self.walk(entry.id(), prefix, entries)?;
+                    self.walk(entry.id(), prefix, listing)?;
                 }
                 Some(kind) => {
-                    entries.push(TreeEntry { path: self.path(prefix)?, kind, id: entry.id().to_string() });
+                    listing.entries.push(TreeEntry { path: self.path(prefix)?, kind, id: entry.id().to_string() });
                 }
                 None => {}
             }
@@ -121,10 +134,10 @@ impl BaseTree for TreeReader {
         let Some((EntryKind::Folder, id)) = self.entry(path)? else { return Ok(Vec::new()) };
         let mut prefix = path.as_bytes().to_vec();
         prefix.push(b'/');
-        let mut entries = Vec::new();
-        self.walk(id, &mut prefix, &mut entries)?;
-        entries.retain(|e| matches!(e.kind, EntryKind::File(_)));
-        Ok(entries.into_iter().map(|e| e.path).collect())
+        let mut listing = Listing::default();
+        self.walk(id, &mut prefix, &mut listing)?;
+        let files = listing.entries.into_iter().filter(|e| matches!(e.kind, EntryKind::File(_)));
+        Ok(files.map(|e| e.path).collect())
     }
 }
 

@@ -71,7 +71,7 @@ impl<'a> HunkReader<'a> {
         while old > 0 || new > 0 {
             let Some(line) = self.lines.get(at) else {
                 // Trimming a patch's end takes blank context lines with it.
-                if old != new || old > 3 {
+                if old != new || old > 3 || lines.iter().all(|l| l.kind == LineKind::Context) {
                     return None;
                 }
                 self.repairs.insert("restored blank context lines that the end of the patch had lost".to_owned());

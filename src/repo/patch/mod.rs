@@ -44,3 +44,6 @@ pub const MAX_PATCH: u64 = 64 * 1024 * 1024;
 
 /// The largest file that a patch may make, in bytes.
 pub const MAX_FILE: u64 = 256 * 1024 * 1024;
+
+#[cfg(test)]
+mod tests;

@@ -102,8 +102,13 @@ fn render_file(file: &FilePatch, out: &mut Vec<u8>) {
 fn render_hunk(hunk: &Hunk, out: &mut Vec<u8>) {
     match (hunk.old_start, hunk.new_start) {
         (Some(old), Some(new)) => {
-            let (old_count, new_count) = (hunk.count(LineKind::Remove), hunk.count(LineKind::Add));
-            out.extend_from_slice(format!("@@ -{old},{old_count} +{new},{new_count} @@").as_bytes());
+            let range = |start: usize, count: usize| match count {
+                1 => start.to_string(),
+                _ => format!("{start},{count}"),
+            };
+            let old = range(old, hunk.count(LineKind::Remove));
+            let new = range(new, hunk.count(LineKind::Add));
+            out.extend_from_slice(format!("@@ -{old} +{new} @@").as_bytes());
             out.extend_from_slice(&hunk.section);
         }
         _ => out.extend_from_slice(b"@@ @@"),
