@@ -153,12 +153,14 @@ pub(super) fn is_good(exit: &Exit) -> bool {
 
 fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged) -> Task {
     let mut lowers = subject.workspace.clone();
-    if matches!(plan.placement, Placement::InTree { .. }) {
+    let mut remove = subject.remove.clone();
+    if let Placement::InTree { path } = &plan.placement {
         lowers.insert(0, staged.folder.path().to_owned());
+        // What lay in the test's place is hidden already; removing it would take the test along.
+        remove.retain(|removed| !Path::new(path).starts_with(removed));
     }
     // The tree first: an environment may mount something into it (`node_modules`).
-    let mut mounts =
-        vec![Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove: subject.remove.clone() }];
+    let mut mounts = vec![Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove }];
     mounts.extend(subject.mounts.iter().cloned());
     mounts.push(reporters_mount(plan));
     if let Placement::Outside { path } = &plan.placement {

@@ -13,12 +13,13 @@ use rustix::net::{
 };
 
 use super::super::cgroup::Cgroup;
+use super::super::cleanup;
 use super::super::failure::{Failure, Step};
-use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report, work_dir};
+use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
 use super::ids::{map_ids, write_id_file};
 use super::init::Init;
 use super::sys;
-use crate::sandbox::{End, Mount, Network};
+use crate::sandbox::{End, Network};
 
 /// How often the cgroup's counters are read while a command runs.
 const LOOK: Duration = Duration::from_millis(50);
@@ -40,7 +41,7 @@ pub fn main() -> ExitCode {
     }
     let Ok((job, result)) = receive(&mut control) else { return ExitCode::from(2) };
     let report = run(&job, &control, result, &null).unwrap_or_else(Report::from);
-    remove_work_dirs(&job);
+    cleanup::remove_work_dirs(&job);
     let sent = serde_json::to_vec(&report).ok().and_then(|text| control.write_all(&text).ok());
     if sent.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -296,13 +297,4 @@ enum Event {
     Gone,
     LifelineBroken,
     Time,
-}
-
-/// Overlayfs leaves its directories; they are of no use to anybody.
-fn remove_work_dirs(job: &Job) {
-    for mount in &job.task.mounts {
-        if let Mount::Overlay { upper: Some(upper), .. } = mount {
-            let _ = std::fs::remove_dir_all(work_dir(upper));
-        }
-    }
 }
