@@ -2,6 +2,8 @@
 //!
 //! A test whose toolchain is not on this machine says so on standard error, past the test runner's capture.
 
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "helpers of tests")]
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -266,7 +268,7 @@ async fn a_test_in_the_tree_lies_over_whatever_a_revision_put_there() {
     for layers in [vec![base.clone()], vec![fake, base.clone()]] {
         assert_eq!(world.run(&plan, &world.subject(&layers), None).await.outcome, Outcome::Passed);
     }
-    let mut removed = world.subject(&[base.clone()]);
+    let mut removed = world.subject(std::slice::from_ref(&base));
     removed.remove = vec!["pkg/tests/test_c1.py".into()];
     assert_eq!(world.run(&plan, &removed, None).await.outcome, Outcome::Passed);
     // A symlink in the place of the folder takes the package along, not the test.
@@ -397,8 +399,8 @@ async fn shell_oracles_get_their_outcome() {
         assert_eq!(classified.outcome.to_string(), outcome, "{text}");
     }
     let plan = world.plan(serde_json::json!({ "framework": "exit", "test": "c2.sh" }), "grep -q hello greet.sh\n");
-    assert_eq!(world.run(&plan, &world.subject(&[base.clone()]), None).await.outcome, Outcome::Passed);
-    let mut gone = world.subject(&[base.clone()]);
+    assert_eq!(world.run(&plan, &world.subject(std::slice::from_ref(&base)), None).await.outcome, Outcome::Passed);
+    let mut gone = world.subject(std::slice::from_ref(&base));
     gone.remove = vec!["greet.sh".into()];
     assert_eq!(world.run(&plan, &gone, None).await.outcome.to_string(), "errored(runner)");
 
