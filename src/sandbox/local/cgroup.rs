@@ -174,7 +174,6 @@ impl Cgroup {
         if self.unified {
             write(&self.memory, "memory.max", &bytes)?;
             optional(write(&self.memory, "memory.swap.max", "0"))?;
-            optional(write(&self.memory, "memory.oom.group", "1"))?;
             write(&self.memory, "pids.max", &pids)?;
         } else {
             write(&self.memory, "memory.limit_in_bytes", &bytes)?;
