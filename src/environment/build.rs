@@ -122,6 +122,10 @@ impl Build<'_> {
         if !files.is_empty() {
             return Err(EnvironmentError::TrackedFiles { files, log });
         }
+        for layer in ready.iter().filter(|layer| layer.definition.build_writes) {
+            // What the install changed there is its business; copies that equal what is below only take room.
+            settle(&draft.folder(&format!("over/{}", layer.definition.name))?, &layer.root, &[])?;
+        }
         age(&workspace, &self.plan.subject.snapshot, began)?;
         built(&draft.finish(key, Value::Null, &log)?, ready)
     }

@@ -14,7 +14,7 @@ pub(super) const DEFINITION_SCHEMA: u32 = 1;
 /// How one language's environments are made.
 ///
 /// Texts may hold `{{name}}`: `tool.X` (a path from the probe; `tool.X.folder` its folder), `layer.X` (a layer's mount
-/// path), `workspace`, `head` and `merged` (the trees in a fetch, of layers with `inputs`), `wanted`, `program` and
+/// path), `workspace`, `head` and `merged` (in a fetch, of layers with `trees`), `wanted`, `program` and
 /// `host.VARIABLE` (in the toolchain part). An argument that is `{{packages...}}`, `{{packages.first...}}`,
 /// `{{requires...}}` or `{{network.cargo...}}` becomes several.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -98,10 +98,13 @@ pub struct LayerDefinition {
     /// Whether the build phase may write to it (into a layer of its own).
     #[serde(default)]
     pub build_writes: bool,
-    /// Names of files, anywhere in the head and merged trees, on which the layer depends. With some, both trees are
-    /// there in a fetch, as throw-away copies.
+    /// Names of files, anywhere in the head and merged trees, on which the layer depends.
     #[serde(default)]
     pub inputs: Vec<String>,
+    /// Whether both trees are there in the fetch, as throw-away copies. Only for clients that read manifests and run
+    /// nothing of a tree: there may be a network.
+    #[serde(default)]
+    pub trees: bool,
     /// Requirements that stand in a file of the head tree.
     #[serde(default)]
     pub requires: Option<RequiresDefinition>,

@@ -166,9 +166,9 @@ impl<'a> Plan<'a> {
         Ok(json!({"head": of(&self.subject.snapshot)?, "merged": merged}))
     }
 
-    /// Throw-away copies of the trees, for layers with inputs.
+    /// Throw-away copies of the trees, for layers that ask for them.
     pub fn subject_mounts(&self, layer: &LayerDefinition) -> Vec<Mount> {
-        if layer.inputs.is_empty() {
+        if !layer.trees {
             return Vec::new();
         }
         let overlay = |tree: &Path, target: &str| Mount::Overlay {
@@ -397,6 +397,8 @@ mod tests {
         let plan = Plan::new(&resolved, &c.subject, (0, 0), Vec::new()).unwrap();
         let names: Vec<&str> = plan.layers().iter().map(|layer| layer.name.as_str()).collect();
         assert_eq!(names, ["pip", "backend", "python"]);
+        // A requirement may be a path: the tree must not be there to be built while there is a network.
+        assert!(plan.layers().iter().all(|layer| plan.subject_mounts(layer).is_empty()));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Environments in the embedded sandbox, without network. A toolchain that this machine lacks leaves its tests out.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::print_stderr, reason = "helpers of tests are tests")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,8 +23,14 @@ struct Room {
 }
 
 fn room() -> Room {
+    room_that(false)
+}
+
+/// `copies`: as on a machine without overlayfs.
+fn room_that(copies: bool) -> Room {
     let folder = tempfile::tempdir().unwrap();
-    let config = LocalConfig::new(env!("CARGO_BIN_EXE_redgreen"), folder.path().join("scratch"));
+    let mut config = LocalConfig::new(env!("CARGO_BIN_EXE_redgreen"), folder.path().join("scratch"));
+    config.copy_workspace = copies;
     let sandbox: Arc<dyn Sandbox> = Arc::new(LocalSandbox::new(config).unwrap());
     let host = HostVariables::pick(std::env::vars());
     // Nothing here may need the network.
@@ -296,7 +304,12 @@ async fn a_head_whose_tests_do_not_compile_still_has_an_environment() {
 
 #[tokio::test]
 async fn steps_of_the_spec_build_without_network_and_stay_above_the_snapshot() {
-    let room = room();
+    for copies in [false, true] {
+        steps_of_the_spec(&room_that(copies)).await;
+    }
+}
+
+async fn steps_of_the_spec(room: &Room) {
     let head = room.head(&[("source.txt", "x"), ("sub/other.txt", "y")]);
     let value = json!({
         "language": "sh",
