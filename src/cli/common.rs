@@ -185,7 +185,7 @@ pub(super) fn repo_sources(repositories: &Repositories, cache: &Path, bundles: V
         template: repositories.clone_from.value.clone(),
         offline: repositories.offline.value,
         cache: Bucket::Repositories.path(cache),
-        git_program: PathBuf::from(find_program("git").unwrap_or_else(|| "git".into())),
+        git_program: find_program("git").unwrap_or_else(|| "git".into()),
         git_variables: GIT_VARIABLES
             .iter()
             .filter_map(|name| variables::get(name).map(|value| ((*name).to_owned(), value)))

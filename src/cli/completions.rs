@@ -18,6 +18,6 @@ pub(super) struct Args {
 pub(super) fn run(args: Args, mut command: clap::Command) -> Outcome {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut command, "redgreen", &mut script);
-    Printer { json: false }.data(&String::from_utf8_lossy(&script))?;
+    Printer.data(&String::from_utf8_lossy(&script))?;
     Ok(Status::Done)
 }

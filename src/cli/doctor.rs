@@ -47,7 +47,7 @@ impl Line {
 }
 
 pub(super) fn run(args: Args) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let layers = common::layers()?;
     let cache = args.cache.resolve(&layers)?;
     let repositories = args.repositories.resolve(&layers)?;

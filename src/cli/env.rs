@@ -69,7 +69,7 @@ pub(super) fn run(args: Args) -> Outcome {
 }
 
 fn list(args: ListArgs) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let folders = common::definitions(&common::layers()?, &args.definitions)?;
     let definitions =
         crate::environment::Definitions::load(&folders).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
@@ -86,7 +86,7 @@ fn list(args: ListArgs) -> Outcome {
 }
 
 fn build(args: BuildArgs) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let layers = common::layers()?;
     let bench = common::absolute(&args.bench)?;
     let loaded = common::load_benchmark(&bench, &printer)?;

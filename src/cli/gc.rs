@@ -33,7 +33,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let folder: PathBuf = args.cache.resolve(&super::common::layers()?)?.value;
     let usage = cache::usage(&folder)?;
     let unused = Duration::from_secs(args.unused_days.saturating_mul(86_400));

@@ -109,7 +109,7 @@ fn failed(error: &ImportError) -> CliError {
 }
 
 fn import_with(to: &To, work: impl FnOnce(&Options<'_>) -> Result<Imported, ImportError>) -> Outcome {
-    let printer = Printer { json: to.json };
+    let printer = Printer;
     let layers = common::layers()?;
     let environments = to.environments.as_deref().map(Environments::read).transpose().map_err(|e| failed(&e))?;
     let cache = to.cache.resolve(&layers)?.value;
@@ -201,7 +201,7 @@ fn summarise(printer: &Printer, out: &Path, summary: &Summary, json: bool) -> Ou
 
 /// Adds predictions to a benchmark: one with the same key as a revision that is there replaces it.
 fn predictions(args: &Predictions) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let loaded = common::load_benchmark(&args.out, &printer)?;
     let read = import::predictions(&args.file).map_err(|e| failed(&e))?;
     common::tell(&printer, &read.problems);

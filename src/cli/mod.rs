@@ -107,7 +107,7 @@ pub fn main() -> ExitCode {
         Ok(status) => status.into(),
         Err(Failure::ClosedPipe) => Status::Done.into(),
         Err(Failure::Error(error)) => {
-            Printer { json: false }.note(error.render().trim_end());
+            Printer.note(error.render().trim_end());
             error.status.into()
         }
     }

@@ -4,10 +4,7 @@ use std::io::{ErrorKind, IsTerminal, Write};
 
 /// Where output goes.
 #[derive(Debug, Clone, Copy)]
-pub struct Printer {
-    /// Whether standard output is data for a machine.
-    pub json: bool,
-}
+pub struct Printer;
 
 /// Standard output is a pipe that nobody reads any more: the reader has what it wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -33,7 +33,7 @@ pub(super) struct Args {
 }
 
 pub(super) fn run(args: Args) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     if !args.folder.is_dir() {
         return Err(CliError::usage(format!("there is no folder `{}`", args.folder.display())).into());
     }

@@ -122,7 +122,7 @@ pub(super) fn parse_globs(patterns: &[String]) -> Result<Option<globset::GlobSet
 }
 
 pub(super) fn run(args: Args) -> Outcome {
-    let printer = Printer { json: args.json };
+    let printer = Printer;
     let layers = common::layers()?;
     let loaded = common::load_benchmark(&common::absolute(&args.bench)?, &printer)?;
     let revisions = all_revisions(&args, &loaded, &printer)?;

@@ -83,7 +83,6 @@ pub enum ScoreError {
 ///
 /// # Errors
 /// When the run folder cannot be written. Everything else becomes a row.
-#[expect(clippy::too_many_arguments, reason = "each is one thing of its own, handed in by the command line")]
 pub async fn score(
     plan: &Plan<'_>,
     bench_root: &Path,
