@@ -50,6 +50,25 @@ pub struct FileContent {
     pub content: Vec<u8>,
 }
 
+impl FileContent {
+    /// Why no Linux file system takes this file at `path`, where that is so.
+    pub(super) fn unwritable(&self, path: &TreePath) -> Option<&'static str> {
+        let target = &self.content;
+        if path.is_too_long() {
+            Some("its name is too long")
+        } else if self.mode == FileMode::Symlink
+            && (target.is_empty() || target.len() > LONGEST_TARGET || target.contains(&0))
+        {
+            Some("it is a symbolic link to something that is not a path")
+        } else {
+            None
+        }
+    }
+}
+
+/// The longest target of a symlink on Linux, in bytes.
+const LONGEST_TARGET: usize = 4095;
+
 /// What happens to one path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Change {

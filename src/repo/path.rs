@@ -70,6 +70,12 @@ impl TreePath {
         self.as_path().to_path_buf()
     }
 
+    /// Whether no Linux file system takes it: parts have at most 255 bytes, whole paths 4095, of which some are for the
+    /// folder that it is joined to.
+    pub(super) fn is_too_long(&self) -> bool {
+        self.0.len() > 3000 || self.0.split(|b| *b == b'/').any(|part| part.len() > 255)
+    }
+
     /// The folders that the path lies in, outermost first, without itself.
     pub fn ancestors(&self) -> impl Iterator<Item = TreePath> + '_ {
         self.0.iter().enumerate().filter(|(_, b)| **b == b'/').map(|(i, _)| Self(self.0[..i].to_vec()))

@@ -42,6 +42,8 @@ fn initialise() {
         }
         // A mirror's objects are checked by whoever made it; hashing each again halves the speed.
         git2::opts::strict_hash_verification(false);
+        // Partial mirrors lack some objects; an index must be able to name them all the same.
+        git2::opts::strict_object_creation(false);
     });
 }
 
@@ -122,8 +124,8 @@ impl Repository {
     }
 
     /// What changes from the snapshot of one commit to that of another. Renames come as a removal and a new file.
-    /// Submodules, and files whose content the mirror lacks, are not in snapshots ([`super::SnapshotNote`]) and count
-    /// as absent here too.
+    /// Submodules, and files whose content the mirror lacks or that cannot be written, are not in snapshots
+    /// ([`super::SnapshotNote`]) and count as absent here too.
     pub fn changes_between(&self, from: &str, to: &str) -> Result<ChangeSet, RepoError> {
         let git = self.git()?;
         let tree = |commit| self.commit(&git, commit)?.tree().map_err(self.failed("read a tree"));
@@ -155,7 +157,12 @@ impl Repository {
             if let Some((path, mode, id)) = new {
                 let path = checked(path)?;
                 match read_blob(&git, id, &path, &self.place) {
-                    Ok(content) => drop(set.changes.insert(path, Change::Write(FileContent { mode, content }))),
+                    Ok(content) => {
+                        let file = FileContent { mode, content };
+                        if file.unwritable(&path).is_none() {
+                            set.changes.insert(path, Change::Write(file));
+                        }
+                    }
                     Err(RepoError::MissingObject { .. }) => {}
                     Err(error) => return Err(error),
                 }

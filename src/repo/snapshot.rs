@@ -6,11 +6,10 @@ use git2::Oid;
 use serde::{Deserialize, Serialize};
 
 use super::base::EntryKind;
-use super::changes::FileMode;
+use super::changes::{FileContent, FileMode};
 use super::error::RepoError;
 use super::gitdir::{self, IndexFile, Presence};
 use super::lock::{Lock, beside, remove_all};
-use super::path::TreePath;
 use super::repository::{Repository, read_blob};
 use super::write::{Owner, TreeWriter};
 
@@ -20,9 +19,6 @@ pub const SNAPSHOT_TIME: i64 = 946_684_800;
 
 /// Changes when what a snapshot holds changes, so that older ones are made again.
 const FORMAT: u32 = 1;
-
-/// The longest name that Linux file systems take, in bytes.
-const LONGEST_NAME: usize = 255;
 
 /// A snapshot on disk. It is shared and must not be changed: mount it as an overlay's lower layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,9 +48,9 @@ pub enum SnapshotNote {
     /// A file whose content the mirror lacks (partial mirrors leave large files out); it is left out.
     #[error("`{0}` is left out: the mirror does not have its content")]
     MissingContent(String),
-    /// A file whose name no file system takes; it is left out.
-    #[error("`{0}` is left out: its name is too long")]
-    NameTooLong(String),
+    /// A file that no file system takes, for its name or its link's target; it is left out.
+    #[error("`{0}` is left out: its name or its link's target cannot be written")]
+    Unwritable(String),
 }
 
 /// What lies beside a complete snapshot.
@@ -134,11 +130,6 @@ impl Repository {
                     notes.push(SnapshotNote::EmptySubmodule(entry.path.to_string()));
                     gitdir::SUBMODULE
                 }
-                EntryKind::File(mode) if has_long_name(&entry.path) => {
-                    notes.push(SnapshotNote::NameTooLong(entry.path.to_string()));
-                    presence = Presence::Unwritten;
-                    mode.to_git()
-                }
                 EntryKind::File(mode) => 'file: {
                     let content = match read_blob(reader.git(), id, &entry.path, reader.place()) {
                         Err(RepoError::MissingObject { path, .. }) => {
@@ -148,6 +139,13 @@ impl Repository {
                         }
                         read => read?,
                     };
+                    let file = FileContent { mode, content };
+                    if file.unwritable(&entry.path).is_some() {
+                        notes.push(SnapshotNote::Unwritable(entry.path.to_string()));
+                        presence = Presence::Unwritten;
+                        break 'file mode.to_git();
+                    }
+                    let content = file.content;
                     if mode != FileMode::Symlink && is_lfs_pointer(&content) {
                         notes.push(SnapshotNote::LfsPointer(entry.path.to_string()));
                     }
@@ -169,10 +167,6 @@ fn read_marker(path: &Path, dir: &Path) -> Option<Marker> {
     let text = fs_err::read(path).ok()?;
     let marker: Marker = serde_json::from_slice(&text).ok()?;
     (marker.format == FORMAT && dir.is_dir()).then_some(marker)
-}
-
-fn has_long_name(path: &TreePath) -> bool {
-    path.as_bytes().split(|b| *b == b'/').any(|part| part.len() > LONGEST_NAME)
 }
 
 /// Whether a file is a pointer of Git LFS (its specification, version 1: a small text that starts with this line).

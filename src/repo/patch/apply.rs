@@ -223,7 +223,10 @@ impl<'a> Run<'a> {
 
     /// Refuses results in which a file lies where the tree has a folder, or below another file.
     fn check_places(&self) -> Result<(), Miss> {
-        for path in self.written.keys() {
+        for (path, file) in &self.written {
+            if let Some(problem) = file.unwritable(path) {
+                return Err(Miss::Never(format!("`{path}` cannot be written: {problem}")));
+            }
             for up in path.ancestors() {
                 let above = match self.written.get(&up) {
                     Some(file) => Some(EntryKind::File(file.mode)),

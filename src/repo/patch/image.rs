@@ -153,8 +153,7 @@ impl Image {
             let at = match (attempt.begin, attempt.end) {
                 (true, _) => Some(0).filter(|_| self.lines.is_empty()),
                 (false, true) => stated.filter(|s| *s == self.lines.len()),
-                // A file that the header takes for empty must be so.
-                (false, false) => stated.filter(|s| *s > 0 || self.lines.is_empty()),
+                (false, false) => stated,
             };
             return Ok(at.map_or(Found::Nowhere, Found::At));
         }
@@ -384,7 +383,8 @@ mod tests {
         assert_eq!(text, "{\n}\n{\n];\n{\n}\n");
         let (text, _) = apply(file, &hunk(2, "+new\n"), ApplyMethod::ReducedContext).unwrap();
         assert_eq!(text, "{\n}\nnew\n{\n}\n{\n}\n");
-        assert!(apply(file, &hunk(0, "+new\n"), ApplyMethod::ReducedContext).is_err(), "not an empty file");
+        let (text, _) = apply("a\n", &hunk(0, "+new\n"), ApplyMethod::ReducedContext).unwrap();
+        assert_eq!(text, "new\na\n");
     }
 
     #[test]

@@ -154,6 +154,12 @@ impl FileReader<'_, '_> {
                 headers.old = Some(header_name(text).ok_or_else(|| broken(at))?);
                 headers.new = Some(header_name(next).ok_or_else(|| broken(at + 1))?);
                 self.at += 2;
+                let one_side = headers.old == Some(None) || headers.new == Some(None);
+                let next = self.lines.get(self.at);
+                if one_side && headers.git.is_some() && next.is_none_or(|l| l.starts_with(b"diff --git ")) {
+                    // Some writers name both sides of an empty file.
+                    return Ok(Body::None);
+                }
                 return self.read_hunks();
             } else {
                 return Ok(Body::None);

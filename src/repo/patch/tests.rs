@@ -292,6 +292,11 @@ fn what_does_not_fit_the_tree_does_not_apply() {
         assert!(matches!(error, PatchError::DoesNotApply { .. }), "{error}");
         assert!(error.to_string().contains(part), "{part}: {error}");
     }
+    let empty_link = "diff --git a/l b/l\nnew file mode 120000\nindex 0000000..e69de29\n";
+    let long = format!("--- /dev/null\n+++ b/{}\n@@ -0,0 +1 @@\n+a\n", "n".repeat(256));
+    for patch in [empty_link, &long] {
+        assert!(refuse(&base, patch).to_string().contains("cannot be written"));
+    }
     match refuse(&base, SIMPLE) {
         PatchError::DoesNotApply { attempts } => {
             assert_eq!(attempts.iter().map(|(m, _)| *m).collect::<Vec<_>>(), ApplyMethod::ALL);
