@@ -1,5 +1,7 @@
 //! The tests of the built binary and of the rooms' joints, in one program.
 
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
+
 mod cli;
 mod environment;
 mod import;
