@@ -1,6 +1,122 @@
-//! The command line.
+//! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
-/// Runs the program.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+mod check;
+mod common;
+mod completions;
+mod doctor;
+mod env;
+mod error;
+mod gc;
+mod import;
+mod interrupt;
+mod planned;
+mod printer;
+mod report;
+mod score;
+mod settings;
+mod variables;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use error::{CliError, Status};
+use printer::{ClosedPipe, Printer};
+
+/// The execution-based test oracle runner for code review.
+///
+/// A review is worth what it changes: following it must turn a red test green. redgreen takes a benchmark (pull
+/// requests with human comments and tests bound to them) and revisions (patches that a coding agent made from a tool's
+/// review), runs every test on every revision in a clean sandbox, and reports pass rates per tool.
+#[derive(Debug, Parser)]
+#[command(name = "redgreen", version, about, long_about, max_term_width = 120)]
+#[command(after_help = "Exit codes: 0 done, 1 a gate says no, 2 usage, 3 some work ended as infra, 130 interrupted.\n\
+Example: redgreen score examples/quickstart")]
+struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Doctor(doctor::Args),
+    Import(import::Args),
+    Check(check::Args),
+    Score(Box<score::Args>),
+    Report(report::Args),
+    Env(env::Args),
+    Gc(gc::Args),
+    Completions(completions::Args),
+    #[command(external_subcommand)]
+    Other(Vec<String>),
+}
+
+/// What a verb gives back: its status, or why it could not do its work. A closed output pipe is a quiet success.
+type Outcome = Result<Status, Failure>;
+
+/// Why a verb ended early.
+enum Failure {
+    Error(Box<CliError>),
+    ClosedPipe,
+}
+
+impl From<CliError> for Failure {
+    fn from(error: CliError) -> Self {
+        Self::Error(Box::new(error))
+    }
+}
+
+impl From<ClosedPipe> for Failure {
+    fn from(_: ClosedPipe) -> Self {
+        Self::ClosedPipe
+    }
+}
+
+impl From<crate::store::StoreError> for Failure {
+    fn from(error: crate::store::StoreError) -> Self {
+        CliError::from(error).into()
+    }
+}
+
+/// Runs the program on the process's own arguments.
+pub fn main() -> ExitCode {
+    // The sandbox starts this same program as its helper; that must happen before any thread exists.
+    if let Some(code) = crate::sandbox::local::helper_main_if_asked() {
+        return code;
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // clap prints help and version to standard output and mistakes to standard error.
+            let _ = error.print();
+            return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
+        }
+    };
+    let outcome = match args.verb {
+        Verb::Doctor(args) => doctor::run(args),
+        Verb::Import(args) => import::run(args),
+        Verb::Check(args) => check::run(args),
+        Verb::Score(args) => score::run(*args),
+        Verb::Report(args) => report::run(args),
+        Verb::Env(args) => env::run(args),
+        Verb::Gc(args) => gc::run(args),
+        Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),
+        Verb::Other(words) => Err(planned::refuse(&words).into()),
+    };
+    match outcome {
+        Ok(status) => status.into(),
+        Err(Failure::ClosedPipe) => Status::Done.into(),
+        Err(Failure::Error(error)) => {
+            Printer.note(error.render().trim_end());
+            error.status.into()
+        }
+    }
+}
+
+/// The async runtime of verbs that run things.
+fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+    tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|e| CliError::infra("could not start the async runtime").because(&e))
 }

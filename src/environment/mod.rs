@@ -1,1 +1,47 @@
-//! Placeholder while the rooms are being filled.
+//! Environments: the declarative [`EnvironmentSpec`](crate::model::EnvironmentSpec) becomes layers at fixed mount
+//! paths, built in the sandbox, cached by digest and shared by equal specs.
+//!
+//! What a language needs is data: `environments/<language>.toml` ([`Definition`]). The code here only interprets it.
+//!
+//! 1. [`Environments::resolve`] finds the toolchain behind its shims, without building anything.
+//! 2. [`Environments::prepare`] makes what is missing, in two phases, both in sandbox tasks:
+//!    *fetch* installs dependencies into layers, with the host's network where a step says so; the repository's own
+//!    code does not run. *build* runs the repository's own install, without network and without any index setting.
+//!
+//! ```text
+//! <cache>/layers-v1/<language>-<layer>/<digest>/root/       a dependency layer, mounted at its fixed path
+//! <cache>/layers-v1/<language>-build/<digest>/workspace/    untracked outputs, an overlay lower above the snapshot
+//! <cache>/layers-v1/<language>-build/<digest>/over/<layer>/ what the install changed in a dependency layer
+//! <cache>/layers-v1/…/layer.json                            the marker: lock and key; without it a layer is not there
+//! <cache>/layers-v1/…/log.txt                               what the steps said
+//! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
+//! ```
+
+mod build;
+mod condition;
+mod definition;
+mod definitions;
+mod error;
+mod fetch;
+mod layers;
+mod network;
+mod plan;
+mod prepare;
+mod resolved;
+mod run;
+mod settings;
+mod template;
+mod toolchain;
+mod tracked;
+mod version;
+
+pub use condition::{Condition, Facts};
+pub use definition::Definition;
+pub use definitions::Definitions;
+pub use error::{EnvironmentError, Phase, StepEnd};
+pub use network::{NetworkSettings, strip_credentials};
+pub use prepare::{BuildSubject, Environments, Prepared};
+pub use resolved::Resolved;
+pub use settings::{HostVariables, Settings};
+pub use toolchain::Toolchain;
+pub use version::matches_prefix;

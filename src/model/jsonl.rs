@@ -18,7 +18,7 @@ pub struct LineError {
 impl std::fmt::Display for LineError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "line {}", self.line)?;
-        if !self.field.is_empty() && self.field != "." {
+        if !matches!(self.field.as_str(), "" | "." | "?") {
             write!(f, ", field `{}`", self.field)?;
         }
         write!(f, ": {}", self.problem)

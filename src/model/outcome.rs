@@ -61,8 +61,9 @@ impl ErrorKind {
     }
 }
 
-/// What kept a run from saying anything. The first word is a closed class; the rest is detail for people.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+/// What kept a run from saying anything.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum InfraReason {
     /// The sandbox could not be set up.
     Sandbox,

@@ -37,6 +37,17 @@ pub struct Revision {
     pub extra: Extra,
 }
 
+impl Revision {
+    /// Whether another revision is the same attempt of the same agent with the same guidance.
+    pub fn same_key(&self, other: &Self) -> bool {
+        self.instance_id == other.instance_id
+            && self.arm == other.arm
+            && self.agent == other.agent
+            && self.model == other.model
+            && self.attempt == other.attempt
+    }
+}
+
 fn first() -> u32 {
     1
 }

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{Arm, CommentId, Digest, Extra, InstanceId, Outcome};
 
 /// The four verdicts. Every comment of an arm has exactly one, so the counts of a row add up to its total.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerdictKind {
     /// All runs passed, with good controls.
@@ -80,13 +81,16 @@ impl fmt::Display for VerdictReason {
 }
 
 /// One row of a report: what one attempt of one arm is worth for one comment.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
     /// The instance.
+    #[schemars(with = "String")]
     pub instance_id: InstanceId,
     /// The comment.
+    #[schemars(with = "String")]
     pub comment: CommentId,
     /// Where the guidance came from.
+    #[schemars(with = "String")]
     pub arm: Arm,
     /// The coding agent, where one made the revision.
     #[serde(default)]
@@ -97,6 +101,7 @@ pub struct Verdict {
     /// The attempt, from 1.
     pub attempt: u32,
     /// One outcome a run, in order.
+    #[schemars(with = "Vec<String>")]
     pub outcomes: Vec<Outcome>,
     /// The verdict.
     pub verdict: VerdictKind,
@@ -115,6 +120,7 @@ pub struct Verdict {
     pub isolation: serde_json::Value,
     /// The record's key; null when nothing ran.
     #[serde(default)]
+    #[schemars(with = "Option<String>")]
     pub key: Option<Digest>,
     /// Digests of logs and patches behind the verdict, by name.
     #[serde(default)]

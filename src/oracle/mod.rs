@@ -1,1 +1,32 @@
-//! Placeholder while the rooms are being filled.
+//! Oracles: place a test, run it, read its structured result, classify, decide.
+//!
+//! [`plan`] settles how an oracle is run, [`run_once`] runs it in a sandbox and gives evidence, [`classify`] turns
+//! evidence into an outcome, [`decide`] turns outcomes into a verdict. The last two are pure.
+
+mod alive;
+mod channel;
+mod classify;
+mod decide;
+mod error;
+mod framework;
+mod junit;
+mod libtest;
+mod plan;
+mod policy;
+mod report;
+mod reporters;
+mod run;
+mod tap;
+
+pub use classify::{Channel, Classified, classify};
+pub use decide::{Attempt, Controls, Decision, UNCONTROLLED, check, decide};
+pub use error::{OracleError, RunError};
+pub use framework::{ExitRule, Frameworks, ResultKind};
+pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
+pub use policy::{Policy, PolicyParseError};
+pub use report::{TestId, TestResult, TestStatus};
+pub use reporters::{REPORTERS, Reporters};
+pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once};
+
+#[cfg(test)]
+mod tests;

@@ -1,1 +1,13 @@
-//! Placeholder while the rooms are being filled.
+//! Events and verdicts → terminal, JSON, Markdown, CSV. Nothing here runs anything.
+
+mod build;
+mod event_log;
+mod files;
+mod progress;
+pub mod tables;
+
+pub use build::{REPORT_SCHEMA, Report, ReportError, build};
+pub use event_log::EventLog;
+pub use files::{RenderError, write_files};
+pub(crate) use progress::human_seconds;
+pub use progress::{LineProgress, TerminalProgress};

@@ -3,6 +3,9 @@
 //! A sandbox knows nothing of tests. It gets a [`Task`] (what to run, on which file systems, within which limits) and
 //! gives back an [`Exit`] (how it ended and what it wrote). Everything that decides what an exit means is elsewhere.
 
+pub mod local;
+pub mod none;
+
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
@@ -178,7 +181,7 @@ pub struct Isolation {
     pub memory: String,
     /// `cgroup`, `rlimit` or `none`.
     pub pids: String,
-    /// `overlayfs` or `copy`.
+    /// `overlayfs` or `copy`; in an exit also `none`, where the task had no copy-on-write mount.
     pub workspace: String,
 }
 

@@ -1,1 +1,4 @@
-//! Placeholder while the rooms are being filled.
+//! One room a stage; each = plan tasks → run → record.
+
+pub mod import;
+pub mod score;

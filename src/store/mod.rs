@@ -1,1 +1,13 @@
-//! Placeholder while the rooms are being filled.
+//! What lies on disk: benchmark folders, run folders with content-addressed records and evidence.
+//!
+//! A record or blob appears whole (write, fsync, rename) or not at all. The store does not know what a record means.
+
+mod atomic;
+pub mod bench;
+pub mod cache;
+mod error;
+mod run;
+
+pub use atomic::{write_atomic, write_json};
+pub use error::StoreError;
+pub use run::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};

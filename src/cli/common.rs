@@ -1,0 +1,299 @@
+//! Options that several verbs share.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::error::CliError;
+use super::printer::Printer;
+use super::settings::{Layers, Source, Sourced};
+use super::variables;
+use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
+use crate::model::Revision;
+use crate::oracle::{Frameworks, Reporters};
+use crate::repo::{RepoSources, Retries};
+use crate::sandbox::Sandbox;
+use crate::sandbox::local::{LocalConfig, LocalSandbox};
+use crate::sandbox::none::NoSandbox;
+use crate::stage::import;
+use crate::stage::score::Services;
+use crate::store::bench::{Benchmark, Problem};
+use crate::store::cache::Bucket;
+
+/// Reads `redgreen.toml` of the current folder.
+pub(super) fn layers() -> Result<Layers, CliError> {
+    let folder = std::env::current_dir().map_err(|e| CliError::infra("the current folder is gone").because(&e))?;
+    Layers::load(&folder)
+}
+
+/// `--cache`.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct CacheOption {
+    /// Folder for clones, trees and environment layers [default: $XDG_CACHE_HOME/redgreen].
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    cache: Option<PathBuf>,
+}
+
+impl CacheOption {
+    /// The cache folder, absolute.
+    pub(super) fn resolve(&self, layers: &Layers) -> Result<Sourced<PathBuf>, CliError> {
+        let picked = layers.pick(
+            self.cache.clone(),
+            "REDGREEN_CACHE",
+            |t| Ok(PathBuf::from(t)),
+            |f| Ok(f.cache.clone()),
+            variables::default_cache,
+        )?;
+        Ok(Sourced { value: absolute(&picked.value)?, source: picked.source })
+    }
+}
+
+/// Where repositories come from.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct RepositoryOptions {
+    /// Folder with repositories, as `owner/name`, `owner__name.git`, `owner+name/repo` and the like; may be repeated.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    pub(super) mirrors: Vec<PathBuf>,
+    /// Where to clone repositories from that are not found, with `{owner}` and `{name}` in it.
+    #[arg(long, value_name = "URL", help_heading = "Where things are")]
+    pub(super) clone_from: Option<String>,
+    /// Never use the network: what is not there already is infra.
+    #[arg(long, help_heading = "Where things are")]
+    pub(super) offline: bool,
+}
+
+/// The resolved form of [`RepositoryOptions`].
+#[derive(Debug, Clone)]
+pub(super) struct Repositories {
+    /// Mirror folders.
+    pub(super) mirrors: Sourced<Vec<PathBuf>>,
+    /// Clone template.
+    pub(super) clone_from: Sourced<Option<String>>,
+    /// No network.
+    pub(super) offline: Sourced<bool>,
+}
+
+impl RepositoryOptions {
+    pub(super) fn resolve(&self, layers: &Layers) -> Result<Repositories, CliError> {
+        let list = |t: &str| Ok(std::env::split_paths(t).collect());
+        let mirrors = layers.pick(
+            (!self.mirrors.is_empty()).then(|| self.mirrors.clone()),
+            "REDGREEN_MIRRORS",
+            list,
+            |f| Ok(f.mirrors.clone()),
+            Vec::new,
+        )?;
+        for folder in &mirrors.value {
+            if !folder.is_dir() {
+                return Err(CliError::usage(format!("the mirrors folder `{}` is not there", folder.display()))
+                    .hint(format!("it was named by: {}", mirrors.source)));
+            }
+        }
+        Ok(Repositories {
+            mirrors,
+            clone_from: layers.pick(
+                self.clone_from.clone().map(Some),
+                "REDGREEN_CLONE_FROM",
+                |t| Ok(Some(t.to_owned())),
+                |f| Ok(f.clone_from.clone().map(Some)),
+                || None,
+            )?,
+            offline: layers.pick(
+                self.offline.then_some(true),
+                "REDGREEN_OFFLINE",
+                parse_bool,
+                |f| Ok(f.offline),
+                || false,
+            )?,
+        })
+    }
+}
+
+impl Repositories {
+    /// The settings and their sources, for `doctor`.
+    pub(super) fn describe(&self) -> Vec<(&'static str, String, Source)> {
+        let mirrors = self.mirrors.value.iter().map(|p| p.display().to_string()).collect::<Vec<_>>().join(", ");
+        vec![
+            ("mirrors", mirrors, self.mirrors.source.clone()),
+            ("clone-from", self.clone_from.value.clone().unwrap_or_default(), self.clone_from.source.clone()),
+            ("offline", self.offline.value.to_string(), self.offline.source.clone()),
+        ]
+    }
+}
+
+/// Reads yes or no.
+pub(super) fn parse_bool(text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "1" | "true" | "yes" | "on" => Ok(true),
+        "0" | "false" | "no" | "off" => Ok(false),
+        _ => Err(format!("`{text}` is neither yes nor no")),
+    }
+}
+
+/// Makes a path absolute without touching the file system.
+pub(super) fn absolute(path: &std::path::Path) -> Result<PathBuf, CliError> {
+    std::path::absolute(path).map_err(|e| CliError::usage(format!("`{}` is no path", path.display())).because(&e))
+}
+
+/// Reads a benchmark folder. Lines that do not parse are named, and the others are scored.
+pub(super) fn load_benchmark(folder: &Path, printer: &Printer) -> Result<Benchmark, CliError> {
+    let loaded = Benchmark::load(folder).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    tell(printer, &loaded.problems);
+    if loaded.benchmark.instances.is_empty() {
+        return Err(CliError::usage(format!("the benchmark `{}` has no instance that can be read", folder.display()))
+            .hint(format!("`redgreen check {}` names every problem", folder.display())));
+    }
+    Ok(loaded.benchmark)
+}
+
+/// Names problems on standard error, the first ones one by one.
+pub(super) fn tell(printer: &Printer, problems: &[Problem]) {
+    const SHOWN: usize = 20;
+    for problem in problems.iter().take(SHOWN) {
+        printer.note(&problem.to_string());
+    }
+    if problems.len() > SHOWN {
+        printer.note(&format!("… and {} more problems", problems.len() - SHOWN));
+    }
+}
+
+/// Reads revisions: ours, or SWE-bench predictions.
+pub(super) fn read_revisions(file: &Path, printer: &Printer) -> Result<Vec<Revision>, CliError> {
+    let read = import::predictions(file).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    tell(printer, &read.problems);
+    Ok(read.revisions)
+}
+
+/// Where repositories come from.
+pub(super) fn repo_sources(repositories: &Repositories, cache: &Path, bundles: Vec<PathBuf>) -> RepoSources {
+    const GIT_VARIABLES: [&str; 12] = [
+        "http_proxy",
+        "https_proxy",
+        "all_proxy",
+        "no_proxy",
+        "HTTP_PROXY",
+        "HTTPS_PROXY",
+        "ALL_PROXY",
+        "NO_PROXY",
+        "GIT_SSL_CAINFO",
+        "SSL_CERT_FILE",
+        "SSL_CERT_DIR",
+        "SSH_AUTH_SOCK",
+    ];
+    RepoSources {
+        mirrors: repositories.mirrors.value.clone(),
+        bundles,
+        template: repositories.clone_from.value.clone(),
+        offline: repositories.offline.value,
+        cache: Bucket::Repositories.path(cache),
+        git_program: find_program("git").unwrap_or_else(|| "git".into()),
+        git_variables: GIT_VARIABLES
+            .iter()
+            .filter_map(|name| variables::get(name).map(|value| ((*name).to_owned(), value)))
+            .collect(),
+        retries: Retries::default(),
+    }
+}
+
+/// A program on `PATH`.
+pub(super) fn find_program(name: &str) -> Option<PathBuf> {
+    let path = variables::get("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+}
+
+/// The sandbox that was asked for.
+pub(super) fn sandbox(kind: &str, cache: &Path) -> Result<Arc<dyn Sandbox>, CliError> {
+    let scratch = Bucket::Scratch.path(cache);
+    fs_err::create_dir_all(&scratch).map_err(|e| {
+        CliError::infra("the cache folder cannot be written").because(&e).hint("name another one with `--cache DIR`")
+    })?;
+    let helper = std::env::current_exe().map_err(|e| CliError::infra("redgreen's own file is gone").because(&e))?;
+    let config = LocalConfig::new(helper, scratch);
+    let made: Result<Arc<dyn Sandbox>, _> = match kind {
+        "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
+        "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
+        other => {
+            return Err(CliError::usage(format!("the sandbox `{other}` is planned and not there yet"))
+                .hint("use `--sandbox local`"));
+        }
+    };
+    made.map_err(|e| {
+        CliError::infra(e.to_string())
+            .because(&e)
+            .hint("`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that")
+    })
+}
+
+/// Environments of this machine.
+pub(super) fn environments(
+    cache: &Path,
+    offline: bool,
+    definitions: &[PathBuf],
+    sandbox: Arc<dyn Sandbox>,
+) -> Result<Environments, CliError> {
+    let all = variables::all();
+    let mut settings = EnvironmentSettings::new(cache.to_owned(), HostVariables::pick(all.clone()));
+    settings.definitions = definitions.to_vec();
+    settings.offline = offline;
+    settings.network = NetworkSettings::gather(&all);
+    Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
+}
+
+/// The folders with definitions that were named.
+pub(super) fn definitions(layers: &Layers, option: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
+    let picked = layers.pick(
+        (!option.is_empty()).then(|| option.to_vec()),
+        "REDGREEN_DEFINITIONS",
+        |t| Ok(std::env::split_paths(t).collect()),
+        |f| Ok(f.definitions.clone()),
+        Vec::new,
+    )?;
+    for folder in &picked.value {
+        if !folder.is_dir() {
+            return Err(CliError::usage(format!("the definitions folder `{}` is not there", folder.display()))
+                .hint(format!("it was named by: {}", picked.source)));
+        }
+    }
+    Ok(picked.value)
+}
+
+/// Everything that a run stands on.
+pub(super) fn services(
+    layers: &Layers,
+    cache: &CacheOption,
+    repositories: &RepositoryOptions,
+    definition_folders: &[PathBuf],
+    sandbox_kind: Option<String>,
+    bench: &Path,
+) -> Result<Services, CliError> {
+    let cache = cache.resolve(layers)?.value;
+    let repositories = repositories.resolve(layers)?;
+    let kind = layers.pick(
+        sandbox_kind,
+        "REDGREEN_SANDBOX",
+        |t| Ok(t.to_owned()),
+        |f| Ok(f.sandbox.clone()),
+        || "local".to_owned(),
+    )?;
+    if kind.value == "none" && kind.source != Source::CommandLine {
+        return Err(CliError::usage("running without a sandbox must be asked for by `--sandbox none` each time")
+            .hint(format!("it was set by: {}", kind.source)));
+    }
+    let sandbox = sandbox(&kind.value, &cache)?;
+    let folders = definitions(layers, definition_folders)?;
+    let mut frameworks = Frameworks::built_in();
+    for folder in &folders {
+        frameworks = frameworks.and_then(|_| Frameworks::with_folder(folder));
+    }
+    let frameworks = frameworks.map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let reporters = Reporters::install(&Bucket::Scratch.path(&cache))
+        .map_err(|e| CliError::infra("the reporters could not be laid out").because(&e))?;
+    let environments = environments(&cache, repositories.offline.value, &folders, sandbox.clone())?;
+    Ok(Services {
+        repositories: repo_sources(&repositories, &cache, vec![bench.join("repos")]),
+        environments: Arc::new(environments),
+        sandbox,
+        cache,
+        frameworks: Arc::new(frameworks),
+        reporters,
+    })
+}

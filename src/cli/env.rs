@@ -1,0 +1,146 @@
+//! `redgreen env`.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use tokio_util::sync::CancellationToken;
+
+use super::common::{self, CacheOption, RepositoryOptions};
+use super::error::{CliError, Status};
+use super::printer::Printer;
+use super::{Outcome, score};
+use crate::metrics::Denominator;
+use crate::stage::score::{Selection, build_environment, plan};
+
+/// Build environments ahead, or list the definitions.
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Debug, Subcommand)]
+enum Verb {
+    Build(Box<BuildArgs>),
+    List(ListArgs),
+}
+
+/// Fetch and build the environments of a benchmark's instances, so that scoring needs no network.
+///
+/// Example: redgreen env build BENCH --mirrors ~/mirrors
+#[derive(Debug, clap::Args)]
+struct BuildArgs {
+    /// The benchmark folder.
+    #[arg(value_name = "BENCH")]
+    bench: PathBuf,
+    /// Only instances whose id matches; may be repeated.
+    #[arg(long, short = 'i', value_name = "GLOB")]
+    instances: Vec<String>,
+    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    repositories: RepositoryOptions,
+    #[command(flatten)]
+    cache: CacheOption,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// List the environment definitions.
+///
+/// Example: redgreen env list
+#[derive(Debug, clap::Args)]
+struct ListArgs {
+    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
+    #[arg(long, value_name = "DIR")]
+    definitions: Vec<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Outcome {
+    match args.verb {
+        Verb::Build(args) => build(*args),
+        Verb::List(args) => list(args),
+    }
+}
+
+fn list(args: ListArgs) -> Outcome {
+    let printer = Printer;
+    let folders = common::definitions(&common::layers()?, &args.definitions)?;
+    let definitions =
+        crate::environment::Definitions::load(&folders).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let rows: Vec<_> = definitions.iter().map(|d| (d.name.clone(), d.aliases.clone())).collect();
+    if args.json {
+        let rows: Vec<_> =
+            rows.iter().map(|(name, aliases)| serde_json::json!({"name": name, "aliases": aliases})).collect();
+        printer.value(&rows)?;
+    } else {
+        let lines: String = rows.iter().map(|(name, aliases)| format!("{name:<10} {}\n", aliases.join(", "))).collect();
+        printer.data(&lines)?;
+    }
+    Ok(Status::Done)
+}
+
+fn build(args: BuildArgs) -> Outcome {
+    let printer = Printer;
+    let layers = common::layers()?;
+    let bench = common::absolute(&args.bench)?;
+    let loaded = common::load_benchmark(&bench, &printer)?;
+    let selection = Selection {
+        instances: score::parse_globs(&args.instances)?,
+        slice: None,
+        arms: Some(Vec::new()),
+        denominator: Denominator::Valid,
+    };
+    let plan = plan(&loaded.instances, &[], None, &[], &selection);
+    if plan.instances.is_empty() {
+        return Err(CliError::usage("no instance was chosen").hint("look at `--instances`").into());
+    }
+    let services = common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &bench)?;
+    let runtime = super::runtime()?;
+    let cancel = CancellationToken::new();
+    let mut rows = Vec::new();
+    let mut failed = 0;
+    for (number, chosen) in plan.instances.iter().enumerate() {
+        let id = &chosen.instance.instance_id;
+        printer.note(&format!("{}/{} {id}", number + 1, plan.instances.len()));
+        let work = async {
+            let interrupt = {
+                let cancel = cancel.clone();
+                tokio::spawn(async move {
+                    if tokio::signal::ctrl_c().await.is_ok() {
+                        cancel.cancel();
+                    }
+                })
+            };
+            let step = |text: &str| printer.note(&format!("  {text}"));
+            let built = build_environment(&services, chosen.instance, &chosen.comments, &step, &cancel).await;
+            interrupt.abort();
+            built
+        };
+        match runtime.block_on(work) {
+            Ok(prepared) => {
+                rows.push(serde_json::json!({"instance_id": id, "digest": prepared.digest, "lock": prepared.lock}))
+            }
+            Err(_) if cancel.is_cancelled() => {
+                printer.note("interrupted: what was finished is kept, the same command goes on");
+                return Ok(Status::Interrupted);
+            }
+            Err(why) => {
+                failed += 1;
+                printer.note(&format!("  infra({}): {}", why.class.as_str(), why.detail));
+                rows.push(serde_json::json!({"instance_id": id, "infra": why.class.as_str(), "detail": why.detail}));
+            }
+        }
+    }
+    if args.json {
+        printer.value(&rows)?;
+    } else {
+        printer.data(&format!("{} environments ready, {failed} not\n", rows.len() - failed))?;
+    }
+    Ok(if failed > 0 { Status::Infra } else { Status::Done })
+}

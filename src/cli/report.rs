@@ -1,0 +1,90 @@
+//! `redgreen report`.
+
+use std::path::PathBuf;
+
+use super::Outcome;
+use super::common;
+use super::error::{CliError, Status};
+use super::printer::Printer;
+use crate::metrics::{Denominator, recorded_report};
+use crate::report::{build, tables, write_files};
+use crate::store::RunFolder;
+use crate::store::bench::Benchmark;
+
+/// Report a run from its records, or a benchmark's recorded verdicts. Runs nothing.
+///
+/// The report's files (JSON, Markdown, CSV, a summary in SWE-bench's shape) are written to `RUN/report/`.
+///
+/// Example: redgreen report redgreen-runs/quickstart-1 --json
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// A run folder; with `--recorded`, a benchmark folder.
+    #[arg(value_name = "RUN")]
+    folder: PathBuf,
+    /// Which comments count: `all`, `valid` or `final` [default: as the run was scored].
+    #[arg(long, value_name = "WHICH", value_parser = super::score::parse_denominator)]
+    denominator: Option<Denominator>,
+    /// Report the verdicts that were recorded with a benchmark, without running anything.
+    #[arg(long)]
+    recorded: bool,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Outcome {
+    let printer = Printer;
+    if !args.folder.is_dir() {
+        return Err(CliError::usage(format!("there is no folder `{}`", args.folder.display())).into());
+    }
+    if args.recorded {
+        return recorded(&args, &printer);
+    }
+    if Benchmark::is_at(&args.folder) {
+        return Err(CliError::usage(format!("`{}` is a benchmark, not a run", args.folder.display()))
+            .hint("add `--recorded` for the verdicts that came with it, or name a run folder")
+            .into());
+    }
+    let run = RunFolder::open(&args.folder)?;
+    show(&printer, &run, args.denominator, args.json)?;
+    Ok(Status::Done)
+}
+
+/// Makes, writes and prints the report of a run; without a denominator, that of its last scoring.
+pub(super) fn show(
+    printer: &Printer,
+    run: &RunFolder,
+    denominator: Option<Denominator>,
+    json: bool,
+) -> Result<(), super::Failure> {
+    let report = build(run, denominator).map_err(|e| match e {
+        crate::report::ReportError::Store(e) => CliError::from(e),
+        e => CliError::usage(e.to_string()),
+    })?;
+    write_files(&report, &run.report_folder())
+        .map_err(|e| CliError::infra("the report's files could not be written").because(&e))?;
+    if json {
+        printer.value(&report)?;
+    } else {
+        printer.data(&tables::report(&report))?;
+    }
+    Ok(())
+}
+
+fn recorded(args: &Args, printer: &Printer) -> Outcome {
+    let loaded = common::load_benchmark(&args.folder, printer)?;
+    if loaded.recorded.is_empty() {
+        return Err(CliError::usage(format!("`{}` came with no recorded verdicts", args.folder.display()))
+            .hint("`redgreen score` runs its revisions")
+            .into());
+    }
+    let denominator = args.denominator.unwrap_or_else(|| Denominator::default_for(&loaded.manifest));
+    let scores = recorded_report(&loaded.manifest, &loaded.instances, &loaded.recorded, denominator)
+        .map_err(|e| CliError::usage(e.to_string()))?;
+    if args.json {
+        printer.value(&scores)?;
+    } else {
+        printer.data(&tables::recorded(&loaded.manifest.name, &scores))?;
+    }
+    Ok(Status::Done)
+}

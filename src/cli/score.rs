@@ -1,0 +1,378 @@
+//! `redgreen score`.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::common::{CacheOption, RepositoryOptions};
+use super::error::{CliError, Status};
+use super::printer::Printer;
+use super::settings::{Layers, parse_seconds, parse_size};
+use super::{Outcome, common};
+use crate::engine::{Dispatcher, Event, Events, Reporter, Scheduler};
+use crate::metrics::Denominator;
+use crate::model::{Arm, Revision};
+use crate::oracle::Policy;
+use crate::report::{EventLog, LineProgress, TerminalProgress};
+use crate::sandbox::Limits;
+use crate::stage::score::{self, Selection};
+use crate::store::bench::{Benchmark, dataset_digest};
+use crate::store::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
+
+/// Run every oracle on every revision in a clean sandbox, decide verdicts, report pass rates per arm.
+///
+/// Running the same command again goes on where it stopped: what is on record is not run again, and infrastructure
+/// failures are tried again. The controls `head` (no change: must fail) and `merged` (the gold patch: must pass) are run
+/// first, on this machine, whether or not they are among `--arms`.
+///
+/// Example: redgreen score examples/quickstart
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The benchmark folder.
+    #[arg(value_name = "BENCH")]
+    bench: PathBuf,
+    /// The run folder [default: the newest fitting one in `redgreen-runs`, else a new one].
+    #[arg(long, value_name = "RUN")]
+    out: Option<PathBuf>,
+    /// Start a new run folder even where a fitting one is there.
+    #[arg(long, conflicts_with = "out")]
+    new: bool,
+    /// Arms to score, by name [default: all recorded ones, `head` and `merged`].
+    #[arg(long, value_delimiter = ',', value_name = "A,B")]
+    arms: Vec<String>,
+    /// Only instances whose id matches; may be repeated. `*` matches anything.
+    #[arg(long, short = 'i', value_name = "GLOB")]
+    instances: Vec<String>,
+    /// Only a slice of the chosen instances, counted from 0: `10:20`, `:5`, `7:`.
+    #[arg(long, value_name = "A:B", value_parser = parse_slice)]
+    slice: Option<(usize, Option<usize>)>,
+    /// Which comments count: `all`, `valid` (with an accepted oracle) or `final` (the benchmark's own choice)
+    /// [default: final where there is one, else valid].
+    #[arg(long, value_name = "WHICH", value_parser = parse_denominator)]
+    denominator: Option<Denominator>,
+    /// Verdict policy: `strict`, or `c-crab` to replay that release by its own rule.
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    policy: Option<Policy>,
+    /// More revisions (ours or SWE-bench predictions); one with the same key replaces the benchmark's. May be repeated.
+    #[arg(long, value_name = "FILE")]
+    revisions: Vec<PathBuf>,
+    /// Runs of each oracle; repeats that differ are a flaky fail [default: 1].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: Option<u32>,
+    /// Seconds for one oracle run [default: 120].
+    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
+    timeout: Option<Duration>,
+    /// Memory for one oracle run [default: 2G].
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    memory: Option<u64>,
+    /// Oracle runs at once [default: the number of processors].
+    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    jobs: Option<u32>,
+    /// Where oracles run: `local` (embedded) or `none` (no isolation; only when typed).
+    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
+    sandbox: Option<String>,
+    /// Run again what is on record.
+    #[arg(long)]
+    redo: bool,
+    /// Run again what is on record with this outcome (`infra` is always tried again); may be repeated.
+    #[arg(long, value_name = "OUTCOME", value_parser = ["infra", "timed-out", "out-of-memory", "crashed", "errored", "no-tests", "failed"])]
+    retry: Vec<String>,
+    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    repositories: RepositoryOptions,
+    #[command(flatten)]
+    cache: CacheOption,
+    /// Print the report as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn parse_slice(text: &str) -> Result<(usize, Option<usize>), String> {
+    let bad = || format!("`{text}` is no slice (use `10:20`, `:5`, `7:`)");
+    let (start, end) = text.split_once(':').ok_or_else(bad)?;
+    let start = if start.is_empty() { 0 } else { start.parse().map_err(|_| bad())? };
+    let end = if end.is_empty() { None } else { Some(end.parse().map_err(|_| bad())?) };
+    match end {
+        Some(end) if end <= start => Err(format!("the slice `{text}` is empty")),
+        end => Ok((start, end)),
+    }
+}
+
+pub(super) fn parse_denominator(text: &str) -> Result<Denominator, String> {
+    text.parse().map_err(|_| "use `all`, `valid` or `final`".to_owned())
+}
+
+pub(super) fn parse_policy(text: &str) -> Result<Policy, String> {
+    text.parse().map_err(|_| "use `strict` or `c-crab`".to_owned())
+}
+
+/// Globs over instance ids, without case.
+pub(super) fn parse_globs(patterns: &[String]) -> Result<Option<globset::GlobSet>, CliError> {
+    if patterns.is_empty() {
+        return Ok(None);
+    }
+    let mut set = globset::GlobSetBuilder::new();
+    for pattern in patterns {
+        let glob = globset::Glob::new(&pattern.to_ascii_lowercase())
+            .map_err(|e| CliError::usage(format!("`{pattern}` is no pattern for instance ids")).because(&e))?;
+        set.add(glob);
+    }
+    Ok(Some(set.build().map_err(|e| CliError::usage("the patterns for instance ids are too large").because(&e))?))
+}
+
+pub(super) fn run(args: Args) -> Outcome {
+    let printer = Printer;
+    let layers = common::layers()?;
+    let loaded = common::load_benchmark(&common::absolute(&args.bench)?, &printer)?;
+    let revisions = all_revisions(&args, &loaded, &printer)?;
+    let frozen = loaded.manifest.frozen.as_deref();
+    let denominator = layers
+        .pick(
+            args.denominator,
+            "REDGREEN_DENOMINATOR",
+            parse_denominator,
+            |f| f.denominator.as_deref().map(parse_denominator).transpose(),
+            || if frozen.is_some() { Denominator::Final } else { Denominator::Valid },
+        )?
+        .value;
+    if denominator == Denominator::Final && frozen.is_none() {
+        return Err(CliError::usage("this benchmark has no frozen choice of its own")
+            .hint("use `--denominator valid` or `all`")
+            .into());
+    }
+    let policy = layers
+        .pick(
+            args.policy,
+            "REDGREEN_POLICY",
+            parse_policy,
+            |f| f.policy.as_deref().map(parse_policy).transpose(),
+            || Policy::Strict,
+        )?
+        .value;
+    let selection = Selection {
+        instances: parse_globs(&args.instances)?,
+        slice: args.slice,
+        arms: (!args.arms.is_empty()).then(|| args.arms.iter().map(|a| Arm::new(a.trim())).collect()),
+        denominator,
+    };
+    let known: Vec<Arm> = loaded.manifest.arms.iter().map(|a| Arm::new(a.as_str())).collect();
+    let plan = score::plan(&loaded.instances, &revisions, frozen, &known, &selection);
+    if let Some(arm) = plan.unknown_arms.first() {
+        return Err(unknown_arm(arm, &known, &revisions).into());
+    }
+    if plan.instances.is_empty() {
+        return Err(CliError::usage("nothing to score: no instance was chosen")
+            .hint("look at `--instances`, `--slice` and `--denominator`; `redgreen check BENCH` tells what the folder holds")
+            .into());
+    }
+
+    let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
+    let run = open_run(&args, &loaded, &digest, policy, denominator)?;
+    printer.note(&format!("run: {}", run.root().display()));
+
+    let jobs = layers.pick(
+        args.jobs.map(|n| n as usize),
+        "REDGREEN_JOBS",
+        |t| t.parse().map_err(|_| format!("`{t}` is no number")),
+        |f| Ok(f.jobs),
+        || std::thread::available_parallelism().map_or(1, usize::from),
+    )?;
+    let settings = score::Settings {
+        policy,
+        repeat: layers
+            .pick(
+                args.repeat,
+                "REDGREEN_REPEAT",
+                |t| t.parse().map_err(|_| format!("`{t}` is no number")),
+                |f| Ok(f.repeat),
+                || 1,
+            )?
+            .value
+            .max(1),
+        limits: limits(&args, &layers)?,
+        redo: args.redo,
+        retry: args.retry.clone(),
+        infra_retries: 2,
+    };
+    let scheduler = Scheduler::new(jobs.value);
+    let services = common::services(
+        &layers,
+        &args.cache,
+        &args.repositories,
+        &args.definitions,
+        args.sandbox.clone(),
+        &common::absolute(&args.bench)?,
+    )?;
+    let status = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
+    super::report::show(&printer, &run, Some(denominator), args.json)?;
+    printer.note(&format!("run: {}", run.root().display()));
+    Ok(status)
+}
+
+fn limits(args: &Args, layers: &Layers) -> Result<Limits, CliError> {
+    let mut limits = Limits::default();
+    limits.wall = layers
+        .pick(
+            args.timeout,
+            "REDGREEN_TIMEOUT",
+            parse_seconds,
+            |f| f.timeout.map(super::settings::seconds_to_duration).transpose(),
+            || limits.wall,
+        )?
+        .value;
+    limits.memory = layers
+        .pick(
+            args.memory,
+            "REDGREEN_MEMORY",
+            parse_size,
+            |f| f.memory.as_deref().map(parse_size).transpose(),
+            || limits.memory,
+        )?
+        .value;
+    Ok(limits)
+}
+
+fn all_revisions(args: &Args, loaded: &Benchmark, printer: &Printer) -> Result<Vec<Revision>, CliError> {
+    let mut revisions = loaded.revisions.clone();
+    for file in &args.revisions {
+        for revision in common::read_revisions(file, printer)? {
+            match revisions.iter_mut().find(|r| r.same_key(&revision)) {
+                Some(old) => *old = revision,
+                None => revisions.push(revision),
+            }
+        }
+    }
+    Ok(revisions)
+}
+
+fn unknown_arm(arm: &Arm, known: &[Arm], revisions: &[Revision]) -> CliError {
+    let mut names: Vec<&str> = known.iter().chain(revisions.iter().map(|r| &r.arm)).map(Arm::as_str).collect();
+    names.extend([Arm::HEAD, Arm::MERGED]);
+    names.sort_unstable();
+    names.dedup();
+    CliError::usage(format!("there is no arm `{arm}`")).hint(format!("the arms are: {}", names.join(", ")))
+}
+
+fn open_run(
+    args: &Args,
+    loaded: &Benchmark,
+    digest: &crate::model::Digest,
+    policy: Policy,
+    denominator: Denominator,
+) -> Result<RunFolder, CliError> {
+    let parent = Path::new("redgreen-runs");
+    let root = match &args.out {
+        Some(out) => out.clone(),
+        None => {
+            let found = if args.new { None } else { find_run(parent, digest, policy.as_str())? };
+            found.unwrap_or_else(|| fresh_folder(parent, &loaded.manifest.name))
+        }
+    };
+    let root = common::absolute(&root)?;
+    let roster = score::Roster::new(&loaded.instances, loaded.manifest.frozen.as_deref(), &loaded.recorded);
+    let roster = serde_json::to_vec(&roster).map_err(|e| CliError::infra("could not write JSON").because(&e))?;
+    let mut manifest = RunManifest {
+        schema: MANIFEST_SCHEMA,
+        tool_version: env!("CARGO_PKG_VERSION").to_owned(),
+        created: jiff::Timestamp::now(),
+        benchmark: BenchmarkRef {
+            name: loaded.manifest.name.clone(),
+            path: common::absolute(&args.bench)?,
+            digest: digest.clone(),
+        },
+        policy: policy.as_str().to_owned(),
+        roster: crate::model::digest_bytes(&roster),
+        denominator: denominator.as_str().to_owned(),
+    };
+    let run = RunFolder::create(&root, &manifest)?;
+    let there = run.manifest()?;
+    if there.policy != manifest.policy {
+        return Err(CliError::usage(format!("{} is a run of policy `{}`", root.display(), there.policy))
+            .hint("the policy is part of a run: name another folder with `--out`"));
+    }
+    if there.benchmark.name != manifest.benchmark.name {
+        return Err(CliError::usage(format!("{} is a run of benchmark `{}`", root.display(), there.benchmark.name))
+            .hint("name another folder with `--out`"));
+    }
+    // A changed test or environment makes a new benchmark digest; records of what did not change still serve.
+    manifest.created = there.created;
+    run.put_blob(&roster)?;
+    run.set_manifest(&manifest)?;
+    Ok(run)
+}
+
+/// `redgreen-runs/<name>-<n>`, the first number that is free.
+fn fresh_folder(parent: &Path, name: &str) -> PathBuf {
+    let safe: String =
+        name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
+    let safe = safe.trim_start_matches('.');
+    let safe = if safe.is_empty() { "run" } else { safe };
+    (1..).map(|n| parent.join(format!("{safe}-{n}"))).find(|p| !p.exists()).unwrap_or_else(|| parent.join(safe))
+}
+
+fn execute(
+    printer: &Printer,
+    plan: &score::Plan<'_>,
+    loaded: &Benchmark,
+    settings: score::Settings,
+    scheduler: Scheduler,
+    services: score::Services,
+    run: &RunFolder,
+) -> Result<Status, CliError> {
+    let runtime = super::runtime()?;
+    let (events, receiver) = Events::channel();
+    let mut reporters: Vec<Box<dyn Reporter>> = vec![Box::new(EventLog::new(run.clone()))];
+    if printer.is_terminal() {
+        reporters.push(Box::new(TerminalProgress::default()));
+    } else {
+        reporters.push(Box::new(LineProgress::new(std::io::stderr(), Duration::from_secs(10))));
+    }
+    let dispatcher = Dispatcher::new(receiver, reporters);
+    let result = runtime.block_on(async {
+        let watcher = tokio::spawn(super::interrupt::watch(scheduler.clone(), events.clone()));
+        let shown = tokio::spawn(dispatcher.run());
+        let summary =
+            score::score(plan, &loaded.dir, settings, services, scheduler.clone(), events.clone(), run.clone()).await;
+        events.send(Event::RunFinished);
+        let progress = shown.await.map_err(|e| CliError::infra("the display broke").because(&e))?;
+        watcher.abort();
+        let summary = summary.map_err(|e| match e {
+            score::ScoreError::Store(e) => CliError::from(e),
+            e => CliError::infra(e.to_string()),
+        })?;
+        Ok::<_, CliError>((summary, progress))
+    });
+    let (summary, progress) = result?;
+    printer.note(&format!(
+        "{} oracle runs made in {}, {} served from records, {} infra{}",
+        summary.made,
+        crate::report::human_seconds(progress.started.elapsed().as_secs_f64()),
+        summary.cached,
+        summary.infra,
+        if summary.interrupted { "; interrupted: the same command goes on" } else { "" }
+    ));
+    for (reason, count) in &summary.infra_reasons {
+        printer.note(&format!("  infra, {count} rows: {reason}"));
+    }
+    Ok(if summary.interrupted {
+        Status::Interrupted
+    } else if summary.infra > 0 {
+        Status::Infra
+    } else {
+        Status::Done
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices() {
+        assert_eq!(parse_slice("10:20"), Ok((10, Some(20))));
+        assert_eq!(parse_slice(":5"), Ok((0, Some(5))));
+        assert_eq!(parse_slice("7:"), Ok((7, None)));
+        assert!(parse_slice("7").is_err() && parse_slice("5:5").is_err() && parse_slice("x:").is_err());
+    }
+}

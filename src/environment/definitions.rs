@@ -1,0 +1,169 @@
+//! All definitions: those that come with the program, and the user's own, which win.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use super::definition::Definition;
+use super::error::EnvironmentError;
+
+/// The definitions that come with the program.
+const EMBEDDED: [(&str, &str); 4] = [
+    ("environments/node.toml", include_str!("../../environments/node.toml")),
+    ("environments/python.toml", include_str!("../../environments/python.toml")),
+    ("environments/rust.toml", include_str!("../../environments/rust.toml")),
+    ("environments/shell.toml", include_str!("../../environments/shell.toml")),
+];
+
+/// Files of a user's folder that are no environment definitions.
+const OTHERS: [&str; 1] = ["frameworks.toml"];
+
+/// A set of definitions.
+#[derive(Debug, Clone)]
+pub struct Definitions(Vec<Arc<Definition>>);
+
+impl Definitions {
+    /// The definitions in `folders` (each `*.toml` in them), then those that come with the program. A definition hides
+    /// later ones of the same name. A folder that is not there is an error: it was asked for.
+    pub fn load(folders: &[PathBuf]) -> Result<Self, EnvironmentError> {
+        let mut all: Vec<Arc<Definition>> = Vec::new();
+        for folder in folders {
+            let mut files = Vec::new();
+            for entry in fs_err::read_dir(folder)? {
+                let path = entry?.path();
+                let other = path.file_name().is_some_and(|name| OTHERS.iter().any(|other| name == *other));
+                if path.extension().is_some_and(|ending| ending == "toml") && !other {
+                    files.push(path);
+                }
+            }
+            files.sort();
+            for file in files {
+                let text = fs_err::read_to_string(&file)?;
+                add(&mut all, parse(&file, &text)?);
+            }
+        }
+        for (file, text) in EMBEDDED {
+            add(&mut all, parse(Path::new(file), text)?);
+        }
+        Ok(Self(all))
+    }
+
+    /// The definition of a language, by name or alias, without case.
+    pub fn get(&self, language: &str) -> Result<Arc<Definition>, EnvironmentError> {
+        self.0.iter().find(|definition| definition.answers_to(language)).cloned().ok_or_else(|| {
+            EnvironmentError::UnknownLanguage {
+                language: language.to_owned(),
+                known: self.0.iter().map(|definition| definition.name.clone()).collect(),
+            }
+        })
+    }
+
+    /// All of them, the user's first.
+    pub fn iter(&self) -> impl Iterator<Item = &Definition> {
+        self.0.iter().map(AsRef::as_ref)
+    }
+}
+
+fn add(all: &mut Vec<Arc<Definition>>, definition: Definition) {
+    if !all.iter().any(|known| known.name.eq_ignore_ascii_case(&definition.name)) {
+        all.push(Arc::new(definition));
+    }
+}
+
+/// Reads one definition; an error names the file and the line.
+pub(super) fn parse(file: &Path, text: &str) -> Result<Definition, EnvironmentError> {
+    let fail = |line, message| EnvironmentError::Definition { file: file.to_owned(), line, message };
+    let definition: Definition = toml::from_str(text).map_err(|error| {
+        let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
+        fail(line, error.message().to_owned())
+    })?;
+    match definition.fault() {
+        Some(message) => Err(fail(None, message)),
+        None => Ok(definition),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"
+schema = 1
+name = "tiny"
+aliases = ["Tin"]
+
+[toolchain]
+programs = ["tiny"]
+probe = ["{{program}}", "--json"]
+
+[[layer]]
+name = "deps"
+path = "/env/deps"
+
+[[layer.step]]
+name = "install"
+argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
+"#;
+
+    fn fault(text: &str) -> String {
+        parse(Path::new("tiny.toml"), text).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_definitions_that_come_along_are_sound_and_have_the_names_of_the_field() {
+        let all = Definitions::load(&[]).unwrap();
+        for (language, name) in [
+            ("Python", "python"),
+            ("rust", "rust"),
+            ("JavaScript", "node"),
+            ("typescript", "node"),
+            ("js", "node"),
+            ("ts", "node"),
+            ("posix-sh", "shell"),
+            ("bash", "shell"),
+        ] {
+            assert_eq!(all.get(language).unwrap().name, name, "{language}");
+        }
+        let error = all.get("cobol").unwrap_err().to_string();
+        assert!(error.contains("cobol") && error.contains("python"), "{error}");
+        for definition in all.iter() {
+            assert!(definition.tools.contains_key("sh"), "{}", definition.name);
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_refused_with_file_and_line() {
+        assert!(parse(Path::new("tiny.toml"), SMALL).is_ok());
+        let text = SMALL.replace("argv =", "command = [\"x\"]\nargv =");
+        let error = fault(&text);
+        let line = text.lines().position(|l| l.starts_with("command")).unwrap() + 1;
+        assert!(error.contains(&format!("tiny.toml:{line}")) && error.contains("command"), "{error}");
+    }
+
+    #[test]
+    fn names_that_stand_for_nothing_and_odd_paths_are_refused() {
+        assert!(fault(&SMALL.replace("{{layer.deps}}", "{{layer.dep}}")).contains("layer.dep"));
+        assert!(fault(&SMALL.replace("{{packages...}}", "{{packages}}")).contains("packages"));
+        assert!(fault(&SMALL.replace("/env/deps", "/usr")).contains("/env/"));
+        assert!(fault(&SMALL.replace("schema = 1", "schema = 9")).contains('9'));
+        assert!(fault(&SMALL.replace("name = \"deps\"", "name = \"build\"")).contains("build"));
+    }
+
+    #[test]
+    fn a_users_definition_hides_ours_and_other_files_are_left_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        fs_err::write(folder.path().join("py.toml"), SMALL.replace("\"tiny\"\na", "\"python\"\na")).unwrap();
+        fs_err::write(folder.path().join("frameworks.toml"), "whatever = true").unwrap();
+        fs_err::write(folder.path().join("README.md"), "not toml").unwrap();
+        let all = Definitions::load(&[folder.path().to_owned()]).unwrap();
+        assert_eq!(all.get("python").unwrap().toolchain.programs, ["tiny"]);
+        assert_eq!(all.get("tin").unwrap().name, "python");
+        assert!(Definitions::load(&[folder.path().join("gone")]).is_err());
+    }
+
+    #[test]
+    fn comments_do_not_change_the_digest_but_values_do() {
+        let digest = |text: &str| parse(Path::new("x"), text).unwrap().digest();
+        assert_eq!(digest(SMALL), digest(&format!("# a comment\n{SMALL}")));
+        assert_ne!(digest(SMALL), digest(&SMALL.replace("\"get\"", "\"fetch\"")));
+    }
+}

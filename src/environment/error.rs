@@ -1,0 +1,226 @@
+//! What can go wrong with an environment, and which kind of infra it is.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::model::InfraReason;
+use crate::sandbox::SandboxError;
+
+/// Why there is no environment.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum EnvironmentError {
+    /// A definition can't be read.
+    #[error("environment definition {}{}: {message}", file.display(), line.map(|l| format!(":{l}")).unwrap_or_default())]
+    Definition {
+        /// The file.
+        file: PathBuf,
+        /// The line, where one is known.
+        line: Option<usize>,
+        /// What is wrong.
+        message: String,
+    },
+    /// No definition has this name.
+    #[error("there is no environment definition for the language `{language}` (known: {})", known.join(", "))]
+    UnknownLanguage {
+        /// What the spec says.
+        language: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// The toolchain is not on this machine.
+    #[error(
+        "no {language} toolchain {}on this machine; looked at {}; found {}",
+        if wanted.is_empty() { String::new() } else { format!("of version `{wanted}` ") },
+        list(looked_at),
+        list(found)
+    )]
+    ToolchainMissing {
+        /// The language.
+        language: String,
+        /// The wanted version prefix, or the least version.
+        wanted: String,
+        /// Where was looked.
+        looked_at: Vec<String>,
+        /// What was found there, and why it was not taken.
+        found: Vec<String>,
+    },
+    /// A definition needs a tool that the toolchain does not have.
+    #[error("the {language} toolchain at {} has no `{tool}`, which the step `{step}` needs", executable.display())]
+    ToolMissing {
+        /// The language.
+        language: String,
+        /// The tool, or the name that stands for nothing.
+        tool: String,
+        /// The step.
+        step: String,
+        /// The toolchain's program.
+        executable: PathBuf,
+    },
+    /// The spec has packages but the definition does not know any.
+    #[error("the language `{language}` has no packages, but the environment asks for {}", list(packages))]
+    NoPackages {
+        /// The language.
+        language: String,
+        /// What was asked for.
+        packages: Vec<String>,
+    },
+    /// The network is needed but refused.
+    #[error(
+        "offline: the environment is not in the cache, and these would be fetched: {}; build it ahead without `--offline`",
+        list(what)
+    )]
+    Offline {
+        /// What would be fetched.
+        what: Vec<String>,
+    },
+    /// A step did not succeed.
+    #[error("{phase} step `{step}` {end}: {}{}", command.join(" "), indented(tail))]
+    Step {
+        /// The phase.
+        phase: Phase,
+        /// The step's name.
+        step: String,
+        /// The command.
+        command: Vec<String>,
+        /// How it ended.
+        end: StepEnd,
+        /// The last lines that it wrote.
+        tail: String,
+        /// All that it wrote, as evidence.
+        log: Vec<u8>,
+        /// What kind of infra this is, judged by what it wrote.
+        reason: InfraReason,
+    },
+    /// A layer's own account of what is in it can't be read.
+    #[error("layer `{layer}`: its lock {what} can't be read: {message}")]
+    Lock {
+        /// The layer.
+        layer: String,
+        /// The file or command.
+        what: String,
+        /// Why.
+        message: String,
+    },
+    /// The install changed files of the repository.
+    #[error(
+        "the build changed {} tracked file{} of the repository, which is refused: {}",
+        files.len(),
+        if files.len() == 1 { "" } else { "s" },
+        list(files)
+    )]
+    TrackedFiles {
+        /// Their paths in the tree, sorted.
+        files: Vec<String>,
+        /// The build's log, as evidence.
+        log: Vec<u8>,
+    },
+    /// The sandbox failed.
+    #[error("the sandbox failed in step `{step}`: {source}")]
+    Sandbox {
+        /// The step.
+        step: String,
+        /// Why.
+        #[source]
+        source: SandboxError,
+    },
+    /// The cache can't be read or written.
+    #[error("environment cache: {0}")]
+    Io(#[from] std::io::Error),
+    /// The caller's token ended it.
+    #[error("interrupted while the environment was being built")]
+    Cancelled,
+    /// The same environment failed before in this process.
+    #[error("{0}")]
+    Earlier(Arc<EnvironmentError>),
+}
+
+/// The phase of a step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Phase {
+    /// Dependencies, with network where needed.
+    Fetch,
+    /// The repository's own install, without network.
+    Build,
+}
+
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Fetch => "fetch",
+            Self::Build => "build",
+        })
+    }
+}
+
+/// How a step that did not succeed ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StepEnd {
+    /// With this exit code.
+    Exited(i32),
+    /// By this signal.
+    Signaled(i32),
+    /// At its deadline, after so many seconds.
+    TimedOut(u64),
+    /// Out of memory.
+    OutOfMemory,
+}
+
+impl fmt::Display for StepEnd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Exited(code) => write!(f, "ended with exit code {code}"),
+            Self::Signaled(signal) => write!(f, "was ended by signal {signal}"),
+            Self::TimedOut(seconds) => write!(f, "was stopped at its deadline of {seconds} s"),
+            Self::OutOfMemory => f.write_str("ran out of memory"),
+        }
+    }
+}
+
+impl EnvironmentError {
+    /// What kind of infra this is.
+    pub fn reason(&self) -> InfraReason {
+        let disk = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
+        match self {
+            Self::ToolchainMissing { .. } | Self::ToolMissing { .. } => InfraReason::Toolchain,
+            Self::Offline { .. } => InfraReason::Network,
+            Self::Step { reason, .. } => *reason,
+            Self::Sandbox { source, .. } if source.is_disk() => InfraReason::Disk,
+            Self::Sandbox { .. } => InfraReason::Sandbox,
+            Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
+                InfraReason::Disk
+            }
+            Self::Cancelled => InfraReason::Interrupted,
+            Self::Earlier(error) => error.reason(),
+            Self::Definition { .. }
+            | Self::UnknownLanguage { .. }
+            | Self::NoPackages { .. }
+            | Self::Lock { .. }
+            | Self::TrackedFiles { .. }
+            | Self::Io(_) => InfraReason::Environment,
+        }
+    }
+
+    /// The log to keep as evidence, where there is one.
+    pub fn log(&self) -> Option<&[u8]> {
+        match self {
+            Self::Step { log, .. } | Self::TrackedFiles { log, .. } => Some(log),
+            Self::Earlier(error) => error.log(),
+            _ => None,
+        }
+    }
+}
+
+fn list(items: &[String]) -> String {
+    const SHOWN: usize = 12;
+    let mut text = items.iter().take(SHOWN).map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ");
+    if items.len() > SHOWN {
+        text.push_str(&format!(" and {} more", items.len() - SHOWN));
+    }
+    if text.is_empty() { "nothing".to_owned() } else { text }
+}
+
+fn indented(tail: &str) -> String {
+    tail.lines().map(|line| format!("\n  {line}")).collect()
+}

@@ -1,0 +1,230 @@
+//! The layers' place in the cache: complete or not there, made by one at a time.
+
+use std::collections::HashMap;
+use std::fs::TryLockError;
+use std::io::Write;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use super::error::EnvironmentError;
+use crate::model::Digest;
+
+/// The versioned bucket: another layout takes another name, so that an old cache is ignored and never misread.
+const BUCKET: &str = "layers-v1";
+const MARKER: &str = "layer.json";
+const LOG: &str = "log.txt";
+const MARKER_SCHEMA: u32 = 1;
+
+/// The marker of a complete layer.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) struct Marker {
+    schema: u32,
+    /// All that the layer's digest was made of.
+    pub key: Value,
+    /// What is in it, exactly.
+    pub lock: Value,
+}
+
+/// A complete layer.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// Its folder in the cache.
+    pub folder: PathBuf,
+    /// Its marker.
+    pub marker: Marker,
+}
+
+/// All layers of a cache.
+#[derive(Debug)]
+pub(super) struct Layers {
+    root: PathBuf,
+    owner: (u32, u32),
+    making: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+/// The right to make one layer, against other tasks of this process and other processes.
+pub(super) struct Turn {
+    _file: std::fs::File,
+    _task: tokio::sync::OwnedMutexGuard<()>,
+}
+
+impl Layers {
+    /// Opens the cache, making its folders.
+    pub fn open(cache: &Path, owner: (u32, u32)) -> Result<Self, EnvironmentError> {
+        let root = cache.join(BUCKET);
+        fs_err::create_dir_all(root.join("locks"))?;
+        // Mounts need absolute paths, and a cache may be given relative to the current folder.
+        Ok(Self { root: fs_err::canonicalize(root)?, owner, making: Mutex::default() })
+    }
+
+    /// A complete layer, if it is there.
+    pub fn find(&self, kind: &str, digest: &Digest) -> Option<Found> {
+        let folder = self.root.join(kind).join(digest.as_str());
+        let text = fs_err::read_to_string(folder.join(MARKER)).ok()?;
+        let marker: Marker = serde_json::from_str(&text).ok()?;
+        (marker.schema == MARKER_SCHEMA).then_some(Found { folder, marker })
+    }
+
+    /// Waits for the turn to make a layer. Look again with [`find`](Self::find) afterwards: another may have made it.
+    pub async fn turn(&self, digest: &Digest, cancel: &CancellationToken) -> Result<Turn, EnvironmentError> {
+        const PAUSE: Duration = Duration::from_millis(50);
+        let task = {
+            let mut making = self.making.lock().unwrap_or_else(PoisonError::into_inner);
+            making.entry(digest.clone()).or_default().clone()
+        };
+        let task = tokio::select! {
+            task = task.lock_owned() => task,
+            () = cancel.cancelled() => return Err(EnvironmentError::Cancelled),
+        };
+        let path = self.root.join("locks").join(format!("{digest}.lock"));
+        let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(&path)?.into_file();
+        loop {
+            match file.try_lock() {
+                Ok(()) => return Ok(Turn { _file: file, _task: task }),
+                Err(TryLockError::WouldBlock) => {
+                    tokio::select! {
+                        () = tokio::time::sleep(PAUSE) => {}
+                        () = cancel.cancelled() => return Err(EnvironmentError::Cancelled),
+                    }
+                }
+                Err(TryLockError::Error(error)) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Starts a layer in a sibling of its place. What dead makers of the same layer left is removed: the turn says that
+    /// nobody else is at it.
+    pub fn start(&self, kind: &str, digest: &Digest, _turn: &Turn) -> Result<Draft, EnvironmentError> {
+        let parent = self.root.join(kind);
+        fs_err::create_dir_all(&parent)?;
+        let target = parent.join(digest.as_str());
+        let prefix = format!(".{digest}.");
+        for entry in fs_err::read_dir(&parent)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(|name| name.starts_with(&prefix)) {
+                remove_tree(&entry.path())?;
+            }
+        }
+        // Without a readable marker it is not a layer.
+        if target.symlink_metadata().is_ok() {
+            remove_tree(&target)?;
+        }
+        let folder = parent.join(format!("{prefix}{}", std::process::id()));
+        fs_err::create_dir(&folder)?;
+        Ok(Draft { folder, target, owner: self.owner, done: false })
+    }
+}
+
+/// A layer that is being made. Dropped before it is finished, it is gone.
+pub(super) struct Draft {
+    folder: PathBuf,
+    target: PathBuf,
+    owner: (u32, u32),
+    done: bool,
+}
+
+impl Draft {
+    /// Makes a folder in it that tasks can write to.
+    pub fn folder(&self, name: &str) -> Result<PathBuf, EnvironmentError> {
+        let folder = self.folder.join(name);
+        fs_err::create_dir_all(&folder)?;
+        let meta = fs_err::metadata(&folder)?;
+        if (meta.uid(), meta.gid()) != self.owner {
+            std::os::unix::fs::chown(&folder, Some(self.owner.0), Some(self.owner.1))?;
+        }
+        Ok(folder)
+    }
+
+    /// Completes the layer: the marker is written last, all is on the disk before the layer gets its name.
+    pub fn finish(mut self, key: Value, lock: Value, log: &[u8]) -> Result<Found, EnvironmentError> {
+        fs_err::write(self.folder.join(LOG), log)?;
+        let marker = Marker { schema: MARKER_SCHEMA, key, lock };
+        let mut file = fs_err::File::create(self.folder.join(MARKER))?;
+        file.write_all(&serde_json::to_vec_pretty(&marker).map_err(std::io::Error::from)?)?;
+        rustix::fs::syncfs(file.file()).map_err(std::io::Error::from)?;
+        fs_err::rename(&self.folder, &self.target)?;
+        self.done = true;
+        if let Some(parent) = self.target.parent() {
+            fs_err::File::open(parent)?.sync_all()?;
+        }
+        Ok(Found { folder: self.target.clone(), marker })
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if !self.done {
+            // The next maker tries again, and an unfinished layer is never used.
+            let _ = remove_tree(&self.folder);
+        }
+    }
+}
+
+/// Removes a folder, also where an install left folders that may not be written to.
+pub(super) fn remove_tree(path: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    if fs_err::remove_dir_all(path).is_ok() {
+        return Ok(());
+    }
+    for entry in walkdir::WalkDir::new(path).into_iter().flatten().filter(|e| e.file_type().is_dir()) {
+        let _ = fs_err::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
+    }
+    fs_err::remove_dir_all(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::digest_bytes;
+    use serde_json::json;
+
+    fn layers(folder: &Path) -> Layers {
+        let meta = fs_err::metadata(folder).unwrap();
+        Layers::open(folder, (meta.uid(), meta.gid())).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_layer_is_complete_or_not_there() {
+        let cache = tempfile::tempdir().unwrap();
+        let layers = layers(cache.path());
+        let (digest, cancel) = (digest_bytes(b"a"), CancellationToken::new());
+        let turn = layers.turn(&digest, &cancel).await.unwrap();
+        let draft = layers.start("python-x", &digest, &turn).unwrap();
+        fs_err::write(draft.folder("root").unwrap().join("half"), "x").unwrap();
+        assert!(layers.find("python-x", &digest).is_none());
+        drop(draft);
+        let kind = cache.path().join(BUCKET).join("python-x");
+        assert_eq!(fs_err::read_dir(&kind).unwrap().count(), 0);
+
+        // What a killed maker leaves is removed by the next one, and a folder without a marker is no layer.
+        fs_err::create_dir(kind.join(format!(".{digest}.1"))).unwrap();
+        fs_err::create_dir_all(kind.join(digest.as_str()).join("root")).unwrap();
+        assert!(layers.find("python-x", &digest).is_none());
+        let draft = layers.start("python-x", &digest, &turn).unwrap();
+        draft.folder("root").unwrap();
+        let made = draft.finish(json!({"k": 1}), json!(["six==1.16.0"]), b"log").unwrap();
+        assert_eq!(fs_err::read_dir(&kind).unwrap().count(), 1);
+        let found = layers.find("python-x", &digest).unwrap();
+        assert_eq!((found.folder, found.marker.lock), (made.folder, json!(["six==1.16.0"])));
+    }
+
+    #[tokio::test]
+    async fn only_one_makes_a_layer_and_waiting_can_be_cancelled() {
+        let cache = tempfile::tempdir().unwrap();
+        let (first, second) = (layers(cache.path()), layers(cache.path()));
+        let (digest, cancel) = (digest_bytes(b"a"), CancellationToken::new());
+        let turn = first.turn(&digest, &cancel).await.unwrap();
+        cancel.cancel();
+        // `second` stands for another process: it meets the lock file, `first` its own list.
+        assert!(matches!(second.turn(&digest, &cancel).await, Err(EnvironmentError::Cancelled)));
+        assert!(matches!(first.turn(&digest, &cancel).await, Err(EnvironmentError::Cancelled)));
+        drop(turn);
+        assert!(second.turn(&digest, &CancellationToken::new()).await.is_ok());
+    }
+}

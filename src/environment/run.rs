@@ -1,0 +1,164 @@
+//! Running one step in the sandbox and saying what went wrong.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::error::{EnvironmentError, Phase, StepEnd};
+use crate::model::InfraReason;
+use crate::sandbox::{End, Exit, Network, Sandbox, Task};
+
+/// How many of a failed step's last lines an error shows.
+const TAIL_LINES: usize = 12;
+
+/// Signs of a network that did not answer, as package clients and resolvers write them (in lower case).
+const NETWORK_SIGNS: [&str; 26] = [
+    "temporary failure in name resolution",
+    "name or service not known",
+    "could not resolve",
+    "couldn't resolve",
+    "failed to resolve",
+    "dns error",
+    "connection refused",
+    "connection reset",
+    "connection aborted",
+    "network is unreachable",
+    "newconnectionerror",
+    "connecttimeouterror",
+    "readtimeouterror",
+    "remotedisconnected",
+    "proxyerror",
+    "sslerror",
+    "certificate_verify_failed",
+    "self_signed_cert",
+    "unable_to_get_issuer_cert",
+    "enotfound",
+    "eai_again",
+    "econnrefused",
+    "econnreset",
+    "etimedout",
+    "spurious network error",
+    "502 bad gateway",
+];
+
+const DISK_SIGNS: [&str; 3] = ["no space left on device", "enospc", "disk quota exceeded"];
+
+/// The sandbox and the caller's token.
+#[derive(Clone, Copy)]
+pub(super) struct Runner<'a> {
+    pub sandbox: &'a dyn Sandbox,
+    pub cancel: &'a CancellationToken,
+}
+
+impl Runner<'_> {
+    /// Runs a task to its end, whatever its exit code.
+    pub async fn run(&self, step: &str, task: &Task) -> Result<Exit, EnvironmentError> {
+        if self.cancel.is_cancelled() {
+            return Err(EnvironmentError::Cancelled);
+        }
+        let exit = self.sandbox.run(task, self.cancel).await;
+        let exit = exit.map_err(|source| EnvironmentError::Sandbox { step: step.to_owned(), source })?;
+        if exit.cancelled { Err(EnvironmentError::Cancelled) } else { Ok(exit) }
+    }
+}
+
+/// Whether a task succeeded.
+pub(super) fn succeeded(exit: &Exit) -> bool {
+    exit.end == End::Exited(0) && !exit.timed_out && !exit.out_of_memory
+}
+
+/// What a task wrote, standard output first.
+pub(super) fn log_of(exit: &Exit) -> Vec<u8> {
+    let mut log = exit.stdout.bytes.clone();
+    if !log.is_empty() && !log.ends_with(b"\n") && !exit.stderr.bytes.is_empty() {
+        log.push(b'\n');
+    }
+    log.extend_from_slice(&exit.stderr.bytes);
+    let dropped = exit.stdout.dropped + exit.stderr.dropped;
+    if dropped > 0 {
+        log.extend_from_slice(format!("\n({dropped} bytes more were not kept)\n").as_bytes());
+    }
+    log
+}
+
+/// The error of a step that did not succeed. `earlier` is the log before it.
+pub(super) fn failure(
+    phase: Phase,
+    step: &str,
+    command: &[String],
+    task: &Task,
+    exit: &Exit,
+    earlier: &[u8],
+) -> EnvironmentError {
+    let own = log_of(exit);
+    let text = String::from_utf8_lossy(&own);
+    let end = match exit.end {
+        _ if exit.timed_out => StepEnd::TimedOut(task.limits.wall.max(Duration::from_secs(1)).as_secs()),
+        _ if exit.out_of_memory => StepEnd::OutOfMemory,
+        End::Exited(code) => StepEnd::Exited(code),
+        End::Signaled(signal) => StepEnd::Signaled(signal),
+    };
+    EnvironmentError::Step {
+        phase,
+        step: step.to_owned(),
+        command: command.iter().map(|argument| shortened(argument)).collect(),
+        end,
+        tail: tail(&text),
+        reason: reason(&text, task.network, exit.timed_out),
+        log: [earlier, &own].concat(),
+    }
+}
+
+fn reason(text: &str, network: Network, timed_out: bool) -> InfraReason {
+    let text = text.to_lowercase();
+    let has = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
+    if has(&DISK_SIGNS) {
+        InfraReason::Disk
+    } else if network == Network::Host && (timed_out || has(&NETWORK_SIGNS)) {
+        InfraReason::Network
+    } else {
+        InfraReason::Environment
+    }
+}
+
+fn tail(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    lines[lines.len().saturating_sub(TAIL_LINES)..].join("\n")
+}
+
+/// An argument for people: scripts are cut after their first words.
+fn shortened(argument: &str) -> String {
+    const MOST: usize = 60;
+    let line = argument.trim().lines().next().unwrap_or_default();
+    if line.len() == argument.trim().len() && line.chars().count() <= MOST {
+        return argument.to_owned();
+    }
+    format!("{}…", line.chars().take(MOST).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_impossible_pin_is_the_environments_fault_and_a_dead_index_the_networks() {
+        let pin = "ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)\n\
+                   ERROR: No matching distribution found for six==99";
+        let dead = "WARNING: Retrying after connection broken by 'NewConnectionError(...: Failed to establish a new \
+                    connection: [Errno -3] Temporary failure in name resolution')'\nERROR: No matching distribution found";
+        assert_eq!(reason(pin, Network::Host, false), InfraReason::Environment);
+        assert_eq!(reason(dead, Network::Host, false), InfraReason::Network);
+        assert_eq!(reason("", Network::Host, true), InfraReason::Network);
+        assert_eq!(reason("connection refused", Network::None, true), InfraReason::Environment);
+        assert_eq!(reason("OSError: [Errno 28] No space left on device", Network::None, false), InfraReason::Disk);
+    }
+
+    #[test]
+    fn only_the_last_lines_are_shown() {
+        let text: String = (0..100).map(|i| format!("line {i}\n\n")).collect();
+        let shown = tail(&text);
+        assert!(shown.starts_with("line 88\n") && shown.ends_with("line 99"), "{shown}");
+        assert_eq!(shortened("\nimport x\nprint(x)\n"), "import x…");
+        assert_eq!(shortened("--flag=1"), "--flag=1");
+    }
+}

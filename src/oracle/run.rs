@@ -1,0 +1,251 @@
+//! Running a plan once: lay the test ready, rebuild, run, and try the environment itself where nothing came to life.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tempfile::TempDir;
+use tokio_util::sync::CancellationToken;
+
+use crate::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+
+use super::alive::shows_life;
+use super::error::RunError;
+use super::plan::{Placement, Plan};
+use super::reporters::REPORTERS;
+
+/// What a run stands on: one state of the repository in its environment.
+#[derive(Debug, Clone, Default)]
+pub struct Subject {
+    /// The toolchain and the dependency layers, mounted after the tree, as one of them may lie in it.
+    pub mounts: Vec<Mount>,
+    /// Layers of the tree, topmost first: the patch's, the build's, the snapshot.
+    pub workspace: Vec<PathBuf>,
+    /// Paths of the tree that the patch removes.
+    pub remove: Vec<PathBuf>,
+    /// The environment's variables.
+    pub variables: BTreeMap<String, String>,
+    /// The environment's programs: name to path inside (`python`, `node`, `cargo`, `sh`, …).
+    pub tools: BTreeMap<String, String>,
+    /// Shell commands that must run in the tree before an oracle does.
+    pub rebuild: Vec<String>,
+}
+
+/// What one run left behind.
+#[derive(Debug, Clone, Default)]
+pub struct RunEvidence {
+    /// How the rebuild ended; `None` when there was none to do.
+    pub rebuild: Option<Exit>,
+    /// How the oracle's own run ended; `None` when the rebuild did not get that far.
+    pub exit: Option<Exit>,
+    /// How the probe of the environment ended; `None` when the run showed a sign of life.
+    pub probe: Option<Exit>,
+}
+
+impl RunEvidence {
+    /// Wall-clock seconds of everything together.
+    pub fn seconds(&self) -> f64 {
+        [&self.rebuild, &self.exit, &self.probe].into_iter().flatten().map(|exit| exit.seconds).sum()
+    }
+}
+
+/// The layer that a rebuild left behind, to be laid over the subject's tree. The folder is gone when this is dropped.
+#[derive(Debug)]
+pub struct Rebuilt {
+    /// How it ended.
+    pub exit: Exit,
+    folder: TempDir,
+}
+
+impl Rebuilt {
+    /// Whether it came to a good end.
+    pub fn is_good(&self) -> bool {
+        is_good(&self.exit)
+    }
+
+    /// `subject` with the rebuild done: the layer on top, and nothing more to rebuild or remove.
+    pub fn over(&self, subject: &Subject) -> Subject {
+        let mut subject = subject.clone();
+        subject.workspace.insert(0, self.folder.path().to_owned());
+        subject.rebuild.clear();
+        subject.remove.clear(); // the layer holds what was removed, and what the rebuild made anew in its place
+        subject
+    }
+}
+
+/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. Oracles of one revision
+/// can share the result. `scratch` is a folder of the host for the layer.
+pub async fn rebuild(
+    sandbox: &dyn Sandbox,
+    subject: &Subject,
+    limits: &Limits,
+    scratch: &Path,
+    cancel: &CancellationToken,
+) -> Result<Option<Rebuilt>, RunError> {
+    if subject.rebuild.is_empty() {
+        return Ok(None);
+    }
+    let folder = fresh_folder(scratch, "rebuild-", sandbox.owner()).map_err(RunError::Staging)?;
+    let shell = subject.tools.get("sh").cloned().unwrap_or_else(|| "/bin/sh".to_owned());
+    // Each in a shell of its own: one that leaves or changes directory does not take the others along.
+    let script = subject.rebuild.iter().map(|command| format!("(\n{command}\n)")).collect::<Vec<_>>().join(" && ");
+    let mut mounts = vec![Mount::Overlay {
+        lowers: subject.workspace.clone(),
+        target: WORKSPACE.into(),
+        upper: Some(folder.path().to_owned()),
+        remove: subject.remove.clone(),
+    }];
+    mounts.extend(subject.mounts.iter().cloned());
+    let task = Task {
+        argv: vec![shell, "-c".to_owned(), script],
+        cwd: WORKSPACE.into(),
+        variables: subject.variables.clone(),
+        mounts,
+        limits: limits.clone(),
+        network: Network::None,
+        result_channel: false,
+    };
+    let exit = sandbox.run(&task, cancel).await?;
+    Ok(Some(Rebuilt { exit, folder }))
+}
+
+/// Runs `plan` once in a fresh sandbox on `subject`. `scratch` is a folder of the host for what is laid ready; nothing
+/// is left in it. An error means that the run did not come about; everything else is in the evidence.
+pub async fn run_once(
+    sandbox: &dyn Sandbox,
+    subject: &Subject,
+    plan: &Plan,
+    limits: &Limits,
+    scratch: &Path,
+    cancel: &CancellationToken,
+) -> Result<RunEvidence, RunError> {
+    let mut evidence = RunEvidence::default();
+    let rebuilt = rebuild(sandbox, subject, limits, scratch, cancel).await?;
+    let ready;
+    let subject = match &rebuilt {
+        Some(rebuilt) => {
+            evidence.rebuild = Some(rebuilt.exit.clone());
+            if !rebuilt.is_good() {
+                return Ok(evidence);
+            }
+            ready = rebuilt.over(subject);
+            &ready
+        }
+        None => subject,
+    };
+    let staged = Staged::new(plan, scratch, sandbox.owner()).map_err(RunError::Staging)?;
+    let task = oracle_task(subject, plan, limits, &staged);
+    let exit = sandbox.run(&task, cancel).await?;
+    let may_be_missing = !exit.cancelled && !exit.timed_out && !exit.out_of_memory && !shows_life(plan, &exit);
+    evidence.exit = Some(exit);
+    if may_be_missing && !plan.probe.is_empty() {
+        let probe = sandbox.run(&probe_task(subject, plan, limits), cancel).await?;
+        evidence.probe = Some(probe);
+    }
+    Ok(evidence)
+}
+
+pub(super) fn is_good(exit: &Exit) -> bool {
+    exit.end == End::Exited(0) && !exit.timed_out && !exit.out_of_memory && !exit.cancelled
+}
+
+fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged) -> Task {
+    let mut lowers = subject.workspace.clone();
+    let mut remove = subject.remove.clone();
+    if let Placement::InTree { path } = &plan.placement {
+        lowers.insert(0, staged.folder.path().to_owned());
+        // What lay in the test's place is hidden already; removing it would take the test along.
+        remove.retain(|removed| !Path::new(path).starts_with(removed));
+    }
+    // The tree first: an environment may mount something into it (`node_modules`).
+    let mut mounts = vec![Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove }];
+    mounts.extend(subject.mounts.iter().cloned());
+    mounts.push(reporters_mount(plan));
+    if let Placement::Outside { path } = &plan.placement {
+        mounts.push(Mount::ReadOnly { source: staged.test.clone(), target: path.clone() });
+    }
+    Task {
+        argv: plan.argv.clone(),
+        cwd: plan.cwd.clone(),
+        variables: variables(subject, plan),
+        mounts,
+        limits: limits.clone(),
+        network: Network::None,
+        result_channel: true,
+    }
+}
+
+/// The environment alone: nothing of the revision is in reach, so it has no part in the answer.
+fn probe_task(subject: &Subject, plan: &Plan, limits: &Limits) -> Task {
+    let mut mounts = subject.mounts.clone();
+    mounts.push(reporters_mount(plan));
+    Task {
+        argv: plan.probe.clone(),
+        cwd: "/".into(),
+        variables: variables(subject, plan),
+        mounts,
+        limits: Limits { wall: limits.wall.max(Duration::from_secs(60)), ..limits.clone() },
+        network: Network::None,
+        result_channel: false,
+    }
+}
+
+fn reporters_mount(plan: &Plan) -> Mount {
+    Mount::ReadOnly { source: plan.reporters.clone(), target: REPORTERS.into() }
+}
+
+fn variables(subject: &Subject, plan: &Plan) -> BTreeMap<String, String> {
+    let mut all = plan.defaults.clone();
+    all.extend(subject.variables.clone());
+    all.extend(plan.variables.clone());
+    all
+}
+
+/// A copy of the test that the sandbox's user can read. For a test in the tree its folder is a layer of the tree, and
+/// not a mount: whatever a revision has put in the test's place, be it a symlink on the way, is hidden by it.
+struct Staged {
+    folder: TempDir,
+    test: PathBuf,
+}
+
+impl Staged {
+    fn new(plan: &Plan, scratch: &Path, owner: (u32, u32)) -> io::Result<Self> {
+        let folder = fresh_folder(scratch, "test-", owner)?;
+        let relative = match &plan.placement {
+            Placement::InTree { path } => Path::new(path),
+            Placement::Outside { path } => path.file_name().map_or(path.as_path(), Path::new),
+        };
+        let mut at = folder.path().to_owned();
+        let mut parts = relative.iter().peekable();
+        while let Some(part) = parts.next() {
+            at.push(part);
+            let is_file = parts.peek().is_none();
+            if is_file {
+                fs_err::copy(&plan.test, &at)?;
+            } else {
+                fs_err::create_dir(&at)?;
+            }
+            let executable = fs_err::metadata(&at)?.permissions().mode() & 0o111 != 0;
+            let mode = if executable || !is_file { 0o755 } else { 0o644 };
+            fs_err::set_permissions(&at, std::fs::Permissions::from_mode(mode))?;
+            give(&at, owner)?;
+        }
+        Ok(Self { folder, test: at })
+    }
+}
+
+fn fresh_folder(scratch: &Path, prefix: &str, owner: (u32, u32)) -> io::Result<TempDir> {
+    fs_err::create_dir_all(scratch)?;
+    let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(scratch)?;
+    fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
+    give(folder.path(), owner)?;
+    Ok(folder)
+}
+
+fn give(path: &Path, (user, group): (u32, u32)) -> io::Result<()> {
+    use std::os::unix::fs::MetadataExt;
+    let now = fs_err::metadata(path)?;
+    if (now.uid(), now.gid()) == (user, group) { Ok(()) } else { chown(path, Some(user), Some(group)) }
+}

@@ -1,0 +1,157 @@
+//! Progress: a bar on a terminal, plain lines on a pipe.
+
+use std::io::Write;
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use crate::engine::{Event, Progress, Reporter, Stamped};
+
+/// One bar with counts, what is slowest and the time left.
+pub struct TerminalProgress {
+    bar: ProgressBar,
+}
+
+impl Default for TerminalProgress {
+    fn default() -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
+        // The template is fixed text; should it ever not parse, the library's own style serves.
+        if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
+            bar.set_style(style.progress_chars("=> "));
+        }
+        Self { bar }
+    }
+}
+
+impl TerminalProgress {
+    fn show(&self, progress: &Progress) {
+        self.bar.set_length(progress.total);
+        self.bar.set_position(progress.done);
+        self.bar.set_message(status(progress));
+    }
+}
+
+impl Reporter for TerminalProgress {
+    fn on_event(&mut self, event: &Stamped, progress: &Progress) {
+        if let Some(line) = line_for_people(&event.event) {
+            self.bar.println(line);
+        }
+        if matches!(event.event, Event::RunFinished) {
+            self.bar.finish_and_clear();
+        } else {
+            self.show(progress);
+        }
+    }
+
+    fn on_tick(&mut self, progress: &Progress) {
+        self.show(progress);
+    }
+}
+
+/// Plain lines: what a person must know at once, and a status line every few seconds.
+pub struct LineProgress<W: Write + Send> {
+    out: W,
+    every: Duration,
+    last: Instant,
+    last_done: u64,
+}
+
+impl<W: Write + Send> LineProgress<W> {
+    /// Lines to `out`, a status line at most every `every`.
+    pub fn new(out: W, every: Duration) -> Self {
+        Self { out, every, last: Instant::now(), last_done: 0 }
+    }
+
+    fn status(&mut self, progress: &Progress) {
+        if progress.total > 0 && self.last.elapsed() >= self.every {
+            self.last = Instant::now();
+            self.last_done = progress.done;
+            self.line(&format!("{}/{} {}", progress.done, progress.total, status(progress)));
+        }
+    }
+
+    fn line(&mut self, line: &str) {
+        // Nobody may be reading standard error any more; the run goes on all the same.
+        let _ = writeln!(self.out, "{line}");
+    }
+}
+
+impl<W: Write + Send> Reporter for LineProgress<W> {
+    fn on_event(&mut self, event: &Stamped, progress: &Progress) {
+        if let Some(line) = line_for_people(&event.event) {
+            self.line(&line);
+        }
+        self.status(progress);
+    }
+
+    fn on_tick(&mut self, progress: &Progress) {
+        self.status(progress);
+    }
+}
+
+/// The lines that are shown whatever the display.
+fn line_for_people(event: &Event) -> Option<String> {
+    match event {
+        Event::RunStarted { tasks, instances } => {
+            Some(format!("scoring {instances} instances, {tasks} oracle runs at most"))
+        }
+        Event::TaskRetried { task, reason } => Some(format!("{task}: trying again after {reason}")),
+        Event::TasksSkipped { count, instance_id, reason, infra } => {
+            Some(format!("{instance_id}: {count} runs skipped{}: {reason}", if *infra { " (infra)" } else { "" }))
+        }
+        Event::Note { text } => Some(text.clone()),
+        Event::Draining => {
+            Some("interrupted: letting what runs finish, starting nothing new (again to stop at once)".to_owned())
+        }
+        Event::Stopping => Some("stopping at once".to_owned()),
+        _ => None,
+    }
+}
+
+fn status(progress: &Progress) -> String {
+    let mut text = format!(
+        "{} passed, {} not, {} infra",
+        progress
+            .done
+            .saturating_sub(progress.failed + progress.infra + progress.skipped.saturating_sub(progress.infra)),
+        progress.failed,
+        progress.infra
+    );
+    if progress.cached > 0 {
+        text.push_str(&format!(", {} from records", progress.cached));
+    }
+    if let Some(slowest) = progress.slowest() {
+        text.push_str(&format!(
+            "; {} running, longest {} ({})",
+            progress.running.len(),
+            slowest.what,
+            human_seconds(slowest.since.elapsed().as_secs_f64())
+        ));
+    }
+    if let Some(left) = progress.seconds_left() {
+        text.push_str(&format!("; about {} left", human_seconds(left)));
+    }
+    text
+}
+
+/// Seconds for people: `4 s`, `3 min`, `2 h 5 min`.
+pub(crate) fn human_seconds(seconds: f64) -> String {
+    let whole = seconds.round().max(0.0) as u64;
+    match whole {
+        0..60 => format!("{whole} s"),
+        60..3600 => format!("{} min {} s", whole / 60, whole % 60),
+        _ => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_for_people() {
+        assert_eq!(human_seconds(3.6), "4 s");
+        assert_eq!(human_seconds(61.0), "1 min 1 s");
+        assert_eq!(human_seconds(7500.0), "2 h 5 min");
+    }
+}

@@ -1,0 +1,26 @@
+//! The embedded sandbox: Linux namespaces, overlayfs, cgroups and seccomp, with nothing to install.
+//!
+//! Needs Linux 5.12 and one of two things: root (with `CAP_SYS_ADMIN`), or a kernel that lets unprivileged users make
+//! user namespaces. A command never runs with a right of root's: as root it is mapped to a host user that owns nothing
+//! else, otherwise it is the calling user, who sees nothing but what the task mounts.
+//!
+//! It shares the host's kernel: a hole there is a way out. It is made for code that is wrong, and for code that cheats,
+//! not for code that attacks kernels.
+
+mod cgroup;
+mod cleanup;
+mod config;
+mod failure;
+mod helper;
+mod identity;
+mod local_sandbox;
+mod probe;
+mod protocol;
+mod run;
+
+pub use config::LocalConfig;
+pub use helper::helper_main_if_asked;
+pub use local_sandbox::LocalSandbox;
+pub use probe::ProbeResult;
+pub use protocol::{HELPER_ARG, HOME, INSIDE_ID, ROOT_MODE_ID};
+pub(in crate::sandbox) use {identity::Identity, local_sandbox::run_job, protocol::Job, protocol::Privilege};

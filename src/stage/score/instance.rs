@@ -1,0 +1,289 @@
+//! One instance: its controls, then its revisions, and the rows that come of them.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::prepare::{Ready, State, Unavailable, interrupted, prepare};
+use super::row::{Row, RowState};
+use super::run::{ScoreError, Shared};
+use super::runner::{Bound, Made, run_state};
+use crate::engine::{Event, TaskId};
+use crate::model::{Arm, CommentId, Digest, InfraReason, Instance, Outcome, Revision, RevisionStatus};
+use crate::oracle::{self, Controls, Policy, TestId};
+
+/// One instance with everything that is to be run on it, owned.
+pub(super) struct InstanceJob {
+    pub(super) instance: Instance,
+    pub(super) comments: Vec<CommentId>,
+    pub(super) revisions: Vec<Revision>,
+    pub(super) missing: Vec<Arm>,
+}
+
+/// Runs one instance to its end.
+pub(super) async fn run_instance(shared: Arc<Shared>, job: InstanceJob) -> Result<(), ScoreError> {
+    let job = Arc::new(job);
+    for revision in &job.revisions {
+        shared.run.put_blob(revision.patch.as_bytes())?;
+    }
+    for comment in &job.comments {
+        for arm in &job.missing {
+            put(&shared, &row(&job, comment, arm, None, RowState::Missing))?;
+        }
+        if job.instance.merged_commit.is_none() {
+            put(&shared, &row(&job, comment, &Arm::merged(), None, RowState::Missing))?;
+        }
+    }
+    let (with, without): (Vec<_>, Vec<_>) =
+        job.comments.iter().cloned().partition(|c| job.instance.oracle(c).is_some());
+    for comment in &without {
+        put_all(&shared, &job, comment, &RowState::NoOracle)?;
+    }
+    if with.is_empty() {
+        return Ok(());
+    }
+    if shared.scheduler.is_stopping() {
+        return unavailable(&shared, &job, &with, &interrupted());
+    }
+    let began = std::time::Instant::now();
+    let ready = match prepare(&shared, &job).await {
+        Ok(ready) => Arc::new(ready),
+        Err(why) => return unavailable(&shared, &job, &with, &why),
+    };
+    shared.events.send(Event::Prepared {
+        instance_id: job.instance.instance_id.clone(),
+        seconds: began.elapsed().as_secs_f64(),
+    });
+    let mut oracles = JoinSet::new();
+    for comment in with {
+        let (shared, job, ready) = (shared.clone(), job.clone(), ready.clone());
+        oracles.spawn(async move { run_oracle(&shared, &job, &ready, &comment).await });
+    }
+    let mut result = Ok(());
+    while let Some(ended) = oracles.join_next().await {
+        let ended = ended.unwrap_or_else(|e| Err(ScoreError::Broken(e.to_string())));
+        result = result.and(ended);
+    }
+    result
+}
+
+/// One oracle: the controls first, then every revision.
+async fn run_oracle(
+    shared: &Arc<Shared>,
+    job: &Arc<InstanceJob>,
+    ready: &Arc<Ready>,
+    comment: &CommentId,
+) -> Result<(), ScoreError> {
+    let bound = match Bound::new(shared, job, ready, comment) {
+        Ok(bound) => Arc::new(bound),
+        Err(why) => return unavailable(shared, job, std::slice::from_ref(comment), &why),
+    };
+    let mut expected: Option<Vec<TestId>> = None;
+    let mut merged = None;
+    if let Some(state) = &ready.merged {
+        let runs = runs(shared, job, ready, &bound, state, &Arm::merged(), 1, &mut expected).await?;
+        put_runs(shared, job, comment, &Arm::merged(), None, &runs, bound.marks(shared, state))?;
+        merged = Some(runs);
+    }
+    let head = {
+        let mut expected = expected.clone();
+        runs(shared, job, ready, &bound, &ready.head, &Arm::head(), 1, &mut expected).await?
+    };
+    put_runs(shared, job, comment, &Arm::head(), None, &head, Vec::new())?;
+
+    let controls = Controls {
+        merged: merged.as_ref().map(|m| m.outcomes.as_slice()),
+        head: &head.outcomes,
+        before: bound.before(),
+    };
+    let stuck = head.infra.as_ref().or(merged.as_ref().and_then(|m| m.infra.as_ref()));
+    let bad = shared.settings.policy == Policy::Strict && (stuck.is_some() || oracle::check(&controls).is_some());
+    if bad {
+        let (state, reason, infra) = match stuck {
+            Some(why) => (
+                RowState::Infra { class: why.class, detail: why.detail.clone() },
+                format!("a control could not be run: {}", why.detail),
+                true,
+            ),
+            None => (RowState::BadControl, "a control is bad".to_owned(), false),
+        };
+        for revision in &job.revisions {
+            put(shared, &row(job, comment, &revision.arm, Some(revision), state.clone()))?;
+        }
+        let count = job.revisions.len() as u64 * u64::from(shared.settings.repeat);
+        if count > 0 {
+            let instance_id = job.instance.instance_id.clone();
+            shared.events.send(Event::TasksSkipped { count, instance_id, reason, infra });
+        }
+        return Ok(());
+    }
+    let mut tasks = JoinSet::new();
+    for index in 0..job.revisions.len() {
+        let (shared, job, ready, bound, expected) =
+            (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone());
+        tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected).await });
+    }
+    let mut result = Ok(());
+    while let Some(ended) = tasks.join_next().await {
+        let ended = ended.unwrap_or_else(|e| Err(ScoreError::Broken(e.to_string())));
+        result = result.and(ended);
+    }
+    result
+}
+
+async fn run_revision(
+    shared: &Arc<Shared>,
+    job: &Arc<InstanceJob>,
+    ready: &Arc<Ready>,
+    bound: &Arc<Bound>,
+    index: usize,
+    mut expected: Option<Vec<TestId>>,
+) -> Result<(), ScoreError> {
+    let revision = &job.revisions[index];
+    let skip = |state: RowState, reason: &str| -> Result<(), ScoreError> {
+        put(shared, &row(job, bound.comment(), &revision.arm, Some(revision), state))?;
+        shared.events.send(Event::TasksSkipped {
+            count: u64::from(shared.settings.repeat),
+            instance_id: job.instance.instance_id.clone(),
+            reason: format!("{}: {reason}", revision.arm),
+            infra: false,
+        });
+        Ok(())
+    };
+    if revision.patch.trim().is_empty() {
+        if revision.status == RevisionStatus::NoChanges {
+            return skip(RowState::NoChanges, "no changes");
+        }
+        if shared.settings.policy == Policy::CCrab {
+            return skip(RowState::NotRun { reason: "empty diff".to_owned() }, "empty diff");
+        }
+    }
+    let state = match &ready.revisions[index] {
+        Ok(state) => state,
+        Err(problem) => return skip(RowState::Patch { problem: problem.clone() }, &format!("patch: {problem}")),
+    };
+    let runs = runs(shared, job, ready, bound, state, &revision.arm, revision.attempt, &mut expected).await?;
+    put_runs(shared, job, bound.comment(), &revision.arm, Some(revision), &runs, bound.marks(shared, state))
+}
+
+/// The repeats of one oracle on one state.
+struct Runs {
+    keys: Vec<Digest>,
+    outcomes: Vec<Outcome>,
+    infra: Option<Unavailable>,
+}
+
+#[expect(clippy::too_many_arguments, reason = "what is run, on what, as what")]
+async fn runs(
+    shared: &Arc<Shared>,
+    job: &Arc<InstanceJob>,
+    ready: &Arc<Ready>,
+    bound: &Bound,
+    state: &Arc<State>,
+    arm: &Arm,
+    attempt: u32,
+    expected: &mut Option<Vec<TestId>>,
+) -> Result<Runs, ScoreError> {
+    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), infra: None };
+    for repeat in 1..=shared.settings.repeat {
+        let task = TaskId {
+            instance_id: job.instance.instance_id.clone(),
+            comment: bound.comment().clone(),
+            arm: arm.clone(),
+            attempt,
+            repeat,
+        };
+        match run_state(shared, ready, bound, state, expected.as_deref(), task).await? {
+            Made::Recorded(record) => {
+                // The tests that the fixed code shows are those that every other run must show.
+                if arm.as_str() == Arm::MERGED && expected.is_none() && record.outcome == Outcome::Passed {
+                    *expected = Some(record.passed.clone());
+                }
+                runs.keys.push(record.key.clone());
+                runs.outcomes.push(record.outcome.clone());
+            }
+            Made::Infra(why) => {
+                runs.outcomes.push(Outcome::Infra(why.class));
+                runs.infra = Some(why);
+                break;
+            }
+        }
+    }
+    Ok(runs)
+}
+
+fn row(job: &InstanceJob, comment: &CommentId, arm: &Arm, revision: Option<&Revision>, state: RowState) -> Row {
+    Row {
+        instance_id: job.instance.instance_id.clone(),
+        comment: comment.clone(),
+        arm: arm.clone(),
+        agent: revision.and_then(|r| r.agent.clone()),
+        model: revision.and_then(|r| r.model.clone()),
+        attempt: revision.map_or(1, |r| r.attempt),
+        state,
+        marks: Vec::new(),
+        patch: revision.map(|r| crate::model::digest_bytes(r.patch.as_bytes())),
+        shown: true,
+    }
+}
+
+fn put(shared: &Shared, row: &Row) -> Result<(), ScoreError> {
+    if let RowState::Infra { class, detail } = &row.state {
+        shared.counters.infra(*class, detail);
+    }
+    let mut row = row.clone();
+    row.shown = match row.arm.as_str() {
+        Arm::HEAD => shared.shows_head,
+        Arm::MERGED => shared.shows_merged,
+        _ => true,
+    };
+    Ok(shared.run.put_row(&row.id(), &row)?)
+}
+
+/// The same row state for both controls and every revision of a comment.
+fn put_all(shared: &Shared, job: &InstanceJob, comment: &CommentId, state: &RowState) -> Result<(), ScoreError> {
+    if job.instance.merged_commit.is_some() {
+        put(shared, &row(job, comment, &Arm::merged(), None, state.clone()))?;
+    }
+    put(shared, &row(job, comment, &Arm::head(), None, state.clone()))?;
+    job.revisions.iter().try_for_each(|r| put(shared, &row(job, comment, &r.arm, Some(r), state.clone())))
+}
+
+fn put_runs(
+    shared: &Shared,
+    job: &InstanceJob,
+    comment: &CommentId,
+    arm: &Arm,
+    revision: Option<&Revision>,
+    runs: &Runs,
+    marks: Vec<String>,
+) -> Result<(), ScoreError> {
+    let state = match &runs.infra {
+        Some(why) => RowState::Infra { class: why.class, detail: why.detail.clone() },
+        None => RowState::Runs { keys: runs.keys.clone() },
+    };
+    let mut row = row(job, comment, arm, revision, state);
+    row.marks = marks;
+    put(shared, &row)
+}
+
+/// Rows for oracles that cannot be run at all.
+fn unavailable(
+    shared: &Shared,
+    job: &InstanceJob,
+    comments: &[CommentId],
+    why: &Unavailable,
+) -> Result<(), ScoreError> {
+    let state = RowState::Infra { class: why.class, detail: why.detail.clone() };
+    for comment in comments {
+        put_all(shared, job, comment, &state)?;
+    }
+    let controls = 1 + u64::from(job.instance.merged_commit.is_some());
+    shared.events.send(Event::TasksSkipped {
+        count: comments.len() as u64 * (job.revisions.len() as u64 + controls) * u64::from(shared.settings.repeat),
+        instance_id: job.instance.instance_id.clone(),
+        reason: format!("{}: {}", why.class.as_str(), why.detail),
+        infra: why.class != InfraReason::Interrupted,
+    });
+    Ok(())
+}

@@ -1,0 +1,264 @@
+//! Makes an instance ready: repository, trees, environment, patches.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use tokio_util::sync::CancellationToken;
+
+use super::instance::InstanceJob;
+use super::run::{Services, Shared};
+use crate::engine::Event;
+use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
+use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
+use crate::repo::{ChangeSet, RepoError, Repository, apply_patch};
+use crate::store::cache::Bucket;
+
+/// Why an instance cannot be run here.
+#[derive(Debug, Clone)]
+pub struct Unavailable {
+    /// The class.
+    pub class: InfraReason,
+    /// What happened.
+    pub detail: String,
+}
+
+/// An instance that is ready.
+pub(super) struct Ready {
+    /// The head tree's directory.
+    pub(super) snapshot: PathBuf,
+    /// The head tree's id.
+    pub(super) tree: String,
+    /// The environment.
+    pub(super) environment: Prepared,
+    /// The change from head to merged; `None` where no merged commit is known.
+    pub(super) merged: Option<Arc<State>>,
+    /// The head itself.
+    pub(super) head: Arc<State>,
+    /// Each revision's state, or why its patch was rejected, in the job's order.
+    pub(super) revisions: Vec<Result<Arc<State>, String>>,
+    /// Where layers of states go; removed when the instance is done.
+    pub(super) scratch: tempfile::TempDir,
+}
+
+/// A state of the code: the head tree with a change.
+pub(super) struct State {
+    /// The change.
+    pub(super) changes: ChangeSet,
+    /// How the patch came to apply, message by message; empty for head and merged.
+    pub(super) log: Vec<String>,
+    layer: OnceCell<(PathBuf, Vec<PathBuf>)>,
+}
+
+impl State {
+    fn new(changes: ChangeSet, log: Vec<String>) -> Arc<Self> {
+        Arc::new(Self { changes, log, layer: OnceCell::new() })
+    }
+
+    /// The directory of changed files and the list of removed ones, written when first needed.
+    pub(super) async fn layer(
+        self: &Arc<Self>,
+        scratch: &Path,
+        owner: (u32, u32),
+    ) -> Result<(Option<PathBuf>, Vec<PathBuf>), Unavailable> {
+        if self.changes.is_empty() {
+            return Ok((None, Vec::new()));
+        }
+        let layer = self
+            .layer
+            .get_or_try_init(|| async {
+                let state = self.clone();
+                let scratch = scratch.to_owned();
+                blocking(move || {
+                    let dir = tempfile::Builder::new()
+                        .prefix("change-")
+                        .tempdir_in(scratch)
+                        .map_err(|e| disk(&e.to_string()))?
+                        .keep();
+                    let removed = state.changes.materialise(&dir, owner).map_err(|e| of_repo(&e))?;
+                    Ok((dir, removed))
+                })
+                .await
+            })
+            .await?;
+        Ok((Some(layer.0.clone()), layer.1.clone()))
+    }
+}
+
+/// Makes an instance ready.
+pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Result<Ready, Unavailable> {
+    let step = |text: &str| {
+        shared.events.send(Event::Preparing { instance_id: job.instance.instance_id.clone(), step: text.to_owned() });
+    };
+    // The toolchain first: a missing one must be infra now and not an old answer from the records.
+    let resolved = {
+        let (shared, job) = (shared.clone(), job.clone());
+        blocking(move || resolve(&shared.services.environments, &job.instance, &job.comments)).await?
+    };
+
+    step("repository");
+    let trees = {
+        let (shared, job) = (shared.clone(), job.clone());
+        blocking(move || trees(&shared.services, &job.instance, &job.revisions)).await?
+    };
+
+    let slot = shared.scheduler.slot().await.ok_or_else(interrupted)?;
+    let environment = shared
+        .services
+        .environments
+        .prepare(&resolved, &trees.subject(), &step, &shared.scheduler.stop)
+        .await
+        .map_err(|e| if shared.scheduler.stop.is_cancelled() { interrupted() } else { of_environment(&e) })?;
+    drop(slot);
+
+    let bucket = Bucket::Scratch.path(&shared.services.cache);
+    fs_err::create_dir_all(&bucket).map_err(|e| disk(&e.to_string()))?;
+    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(&bucket).map_err(|e| disk(&e.to_string()))?;
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs_err::set_permissions(scratch.path(), open).map_err(|e| disk(&e.to_string()))?;
+    Ok(Ready {
+        snapshot: trees.snapshot,
+        tree: trees.tree,
+        environment,
+        merged: trees.merged.map(|changes| State::new(changes, Vec::new())),
+        head: State::new(ChangeSet::default(), Vec::new()),
+        revisions: trees.revisions,
+        scratch,
+    })
+}
+
+struct Trees {
+    snapshot: PathBuf,
+    tree: String,
+    merged: Option<ChangeSet>,
+    merged_snapshot: Option<PathBuf>,
+    merged_tree: Option<String>,
+    revisions: Vec<Result<Arc<State>, String>>,
+}
+
+impl Trees {
+    fn subject(&self) -> BuildSubject {
+        BuildSubject {
+            snapshot: self.snapshot.clone(),
+            tree: self.tree.clone(),
+            merged: self.merged_snapshot.clone(),
+            merged_tree: self.merged_tree.clone(),
+        }
+    }
+}
+
+fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Result<Trees, Unavailable> {
+    let owner = services.sandbox.owner();
+    let repository = services.repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
+    let bucket = Bucket::Snapshots.path(&services.cache);
+    let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
+    let mut trees = Trees {
+        snapshot: snapshot.dir,
+        tree: snapshot.tree,
+        merged: None,
+        merged_snapshot: None,
+        merged_tree: None,
+        revisions: Vec::new(),
+    };
+    if let Some(merged) = &instance.merged_commit {
+        let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
+        trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
+        let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
+        trees.merged_snapshot = Some(snapshot.dir);
+        trees.merged_tree = Some(snapshot.tree);
+    }
+    trees.revisions = revisions.iter().map(|r| revision(&repository, &head, r.patch.as_bytes())).collect();
+    Ok(trees)
+}
+
+fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<State>, String> {
+    let base = repository.tree_of(head).map_err(|e| e.to_string())?;
+    let applied = apply_patch(&base, patch).map_err(|e| e.to_string())?;
+    Ok(State::new(applied.changes, applied.log))
+}
+
+/// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
+/// oracles need. A framework that is a package comes from a layer and never from the host, so it is added where an
+/// oracle needs it and no package is it.
+fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
+    let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
+    let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
+        language: default_language(&frameworks, &instance.language),
+        version: None,
+        packages: Vec::new(),
+        project: ProjectMode::Path,
+        build_isolation: None,
+        variables: BTreeMap::new(),
+        rebuild: Vec::new(),
+        steps: Vec::new(),
+        extra: Default::default(),
+    });
+    let resolved = environments.resolve(&spec).map_err(|e| of_environment(&e))?;
+    let needs_pytest = frameworks.contains(&Framework::Pytest) && resolved.definition.name == "python";
+    Ok(if needs_pytest { resolved.with_packages(&["pytest"]) } else { resolved })
+}
+
+/// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
+///
+/// # Errors
+/// Why the environment is not to be had here.
+pub async fn build_environment(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<Prepared, Unavailable> {
+    let resolved = {
+        let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
+        blocking(move || resolve(&services.environments, &instance, &comments)).await?
+    };
+    step("repository");
+    let trees = {
+        let (services, instance) = (services.clone(), instance.clone());
+        blocking(move || trees(&services, &instance, &[])).await?
+    };
+    services.environments.prepare(&resolved, &trees.subject(), step, cancel).await.map_err(|e| of_environment(&e))
+}
+
+fn default_language(frameworks: &[Framework], language: &str) -> String {
+    let of_framework = frameworks.iter().find_map(|f| match f {
+        Framework::Pytest | Framework::Unittest => Some("python"),
+        Framework::Cargo => Some("rust"),
+        Framework::Node | Framework::Jest => Some("node"),
+        Framework::Go => Some("go"),
+        Framework::Tap | Framework::Exit | Framework::Junit => None,
+    });
+    of_framework
+        .map_or_else(|| if language.is_empty() { "shell".to_owned() } else { language.to_owned() }, str::to_owned)
+}
+
+pub(super) fn interrupted() -> Unavailable {
+    Unavailable { class: InfraReason::Interrupted, detail: "the run was interrupted".to_owned() }
+}
+
+pub(super) fn disk(detail: &str) -> Unavailable {
+    Unavailable { class: InfraReason::Disk, detail: detail.to_owned() }
+}
+
+fn of_repo(error: &RepoError) -> Unavailable {
+    let class = if error.is_disk() { InfraReason::Disk } else { InfraReason::Repository };
+    Unavailable { class, detail: error.to_string() }
+}
+
+fn of_environment(error: &EnvironmentError) -> Unavailable {
+    Unavailable { class: error.reason(), detail: error.to_string() }
+}
+
+/// Runs blocking work on the runtime's own threads for it.
+pub(super) async fn blocking<T, F>(work: F) -> Result<T, Unavailable>
+where
+    T: Send + 'static,
+    F: FnOnce() -> Result<T, Unavailable> + Send + 'static,
+{
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
+        Err(Unavailable { class: InfraReason::Sandbox, detail: format!("a task of ours broke: {e}") })
+    })
+}

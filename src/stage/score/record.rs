@@ -1,0 +1,55 @@
+//! One oracle run, recorded under the digest of everything that could change it.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::model::{Digest, Outcome};
+use crate::oracle::TestId;
+use crate::sandbox::{End, Isolation};
+
+/// The name of the records' folder.
+pub const STAGE: &str = "oracle";
+
+/// The version of the records' format; part of every key.
+pub const RECORD_SCHEMA: u32 = 1;
+
+/// What one run of one oracle on one state of the code showed. Never written for infra.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct OracleRecord {
+    /// The format's version.
+    pub schema: u32,
+    /// The record's key: the digest of `inputs`.
+    pub key: Digest,
+    /// Everything that could change the outcome.
+    pub inputs: Value,
+    /// What it showed.
+    pub outcome: Outcome,
+    /// The tests that were seen, with their status.
+    pub tests: Value,
+    /// The ids of the tests that passed.
+    pub passed: Vec<TestId>,
+    /// Whether the oracle never loaded the project's code, where that was measured.
+    pub text_only: Option<bool>,
+    /// The first failing assertion's message.
+    pub message: Option<String>,
+    /// The first line of it as the framework's text output has it (pytest's first `E ` line without the mark).
+    pub first_line: Option<String>,
+    /// How the result came out: `reporter`, `weak`, `file`.
+    pub channel: String,
+    /// How the main process ended.
+    pub end: End,
+    /// Wall-clock seconds.
+    pub seconds: f64,
+    /// CPU seconds.
+    pub cpu_seconds: f64,
+    /// Peak memory in bytes, where it was measured.
+    pub peak_memory: Option<u64>,
+    /// Which limits were really in force.
+    pub isolation: Isolation,
+    /// Digests of what was written and given, by name: `stdout`, `stderr`, `result`, `patch`.
+    pub evidence: BTreeMap<String, Digest>,
+    /// When the run began.
+    pub started: jiff::Timestamp,
+}

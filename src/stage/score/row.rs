@@ -1,0 +1,87 @@
+//! The index between verdicts and records: one row for each comment, arm and attempt.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{Arm, CommentId, Digest, InfraReason, InstanceId, digest_json};
+
+/// One row: which records stand behind one verdict, or why there are none.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Row {
+    /// The instance.
+    pub instance_id: InstanceId,
+    /// The comment.
+    pub comment: CommentId,
+    /// The arm.
+    pub arm: Arm,
+    /// The coding agent.
+    pub agent: Option<String>,
+    /// Its model.
+    pub model: Option<String>,
+    /// The attempt, from 1.
+    pub attempt: u32,
+    /// What there is.
+    pub state: RowState,
+    /// Marks for the verdict.
+    #[serde(default)]
+    pub marks: Vec<String>,
+    /// The digest of the patch as it was given, where there is one.
+    #[serde(default)]
+    pub patch: Option<Digest>,
+    /// Whether the report shows the row; controls that were not asked for are kept for the verdicts of the others.
+    #[serde(default = "yes")]
+    pub shown: bool,
+}
+
+/// What there is behind a row.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "state", rename_all = "kebab-case")]
+pub enum RowState {
+    /// Oracle runs, one record each.
+    Runs {
+        /// The records' keys, in the order of the repeats.
+        keys: Vec<Digest>,
+    },
+    /// The comment has no accepted oracle.
+    NoOracle,
+    /// The arm has no revision for the instance.
+    Missing,
+    /// The agent said that it changed nothing, which is a fail without a run.
+    NoChanges,
+    /// The patch was rejected.
+    Patch {
+        /// Why.
+        problem: String,
+    },
+    /// Not replayable under policy `c-crab`.
+    NotRun {
+        /// Why.
+        reason: String,
+    },
+    /// Not run because a control is bad.
+    BadControl,
+    /// Infrastructure: tried again by the next run.
+    Infra {
+        /// The class.
+        class: InfraReason,
+        /// What happened.
+        detail: String,
+    },
+}
+
+fn yes() -> bool {
+    true
+}
+
+impl Row {
+    /// The digest of the row's identity: its name in the run folder.
+    pub fn id(&self) -> Digest {
+        digest_json(&serde_json::json!({
+            "instance": self.instance_id.folded(),
+            "comment": self.comment.as_str(),
+            "arm": self.arm.as_str(),
+            "agent": self.agent,
+            "model": self.model,
+            "attempt": self.attempt,
+        }))
+    }
+}

@@ -1,0 +1,299 @@
+//! One oracle run: its key, its record, its evidence, and trying again after infrastructure failures.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+
+use super::instance::InstanceJob;
+use super::prepare::{Ready, State, Unavailable, disk, interrupted};
+use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
+use super::run::{ScoreError, Shared, Summary};
+use crate::engine::{Event, TaskId};
+use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
+use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, Subject, TestId};
+use crate::sandbox::{End, Exit};
+
+/// Numbers of a run.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    made: AtomicU64,
+    cached: AtomicU64,
+    reasons: Mutex<BTreeMap<String, u64>>,
+    recorded: Mutex<HashSet<Digest>>,
+}
+
+impl Counters {
+    pub(super) fn infra(&self, class: InfraReason, detail: &str) {
+        if class == InfraReason::Interrupted {
+            return;
+        }
+        if let Ok(mut reasons) = self.reasons.lock() {
+            *reasons.entry(format!("{}: {detail}", class.as_str())).or_default() += 1;
+        }
+    }
+
+    pub(super) fn summary(&self, interrupted: bool) -> Summary {
+        let infra_reasons = self.reasons.lock().map(|r| r.clone()).unwrap_or_default();
+        Summary {
+            made: self.made.load(Ordering::Relaxed),
+            cached: self.cached.load(Ordering::Relaxed),
+            infra: infra_reasons.values().sum(),
+            infra_reasons,
+            interrupted,
+        }
+    }
+}
+
+/// An oracle bound to an instance that is ready: how it is run, and the part of its key that is the same for all states.
+pub(super) struct Bound {
+    oracle: Oracle,
+    plan: Plan,
+    key: Value,
+}
+
+impl Bound {
+    pub(super) fn new(
+        shared: &Shared,
+        job: &InstanceJob,
+        ready: &Ready,
+        comment: &CommentId,
+    ) -> Result<Self, Unavailable> {
+        let oracle = job.instance.oracle(comment).cloned().ok_or_else(|| Unavailable {
+            class: InfraReason::Environment,
+            detail: format!("comment {comment} has no oracle"),
+        })?;
+        let test = shared.bench_root.join(&oracle.test);
+        let bytes = fs_err::read(&test).map_err(|e| disk(&e.to_string()))?;
+        let settings = &shared.settings;
+        let plan = oracle::plan(
+            &oracle,
+            &test,
+            &shared.services.frameworks,
+            &shared.services.reporters,
+            &ready.environment.tools,
+            settings.policy,
+        )
+        .map_err(|e| Unavailable { class: e.infra().unwrap_or(InfraReason::Environment), detail: e.to_string() })?;
+        let framework = shared
+            .services
+            .frameworks
+            .digest(oracle.framework)
+            .map_err(|e| Unavailable { class: InfraReason::Environment, detail: e.to_string() })?;
+        let limits = &settings.limits;
+        let key = json!({
+            "schema": RECORD_SCHEMA,
+            "tool_version": env!("CARGO_PKG_VERSION"),
+            "policy": settings.policy.as_str(),
+            "head_tree": ready.tree,
+            "environment": ready.environment.digest,
+            "test": digest_bytes(&bytes),
+            "plan": plan,
+            "framework": framework,
+            "reporters": Reporters::digest(),
+            "limits": {
+                "wall": limits.wall.as_secs_f64(),
+                "cpu": limits.cpu.map(|c| c.as_secs_f64()),
+                "memory": limits.memory,
+                "pids": limits.pids,
+                "file_size": limits.file_size,
+                "output": limits.output,
+                "scratch": limits.scratch,
+            },
+            "isolation": shared.services.sandbox.isolation(),
+        });
+        Ok(Self { oracle, plan, key })
+    }
+
+    pub(super) fn comment(&self) -> &CommentId {
+        &self.oracle.comment
+    }
+
+    /// Outcome classes that the oracle declares as failing before the fix.
+    pub(super) fn before(&self) -> &[String] {
+        &self.oracle.before
+    }
+
+    /// Marks that a state earns before it is run.
+    pub(super) fn marks(&self, shared: &Shared, state: &State) -> Vec<String> {
+        let paths = state.changes.paths().filter_map(|p| p.to_str());
+        // The definitions were checked when they were read.
+        let touches = shared.services.frameworks.touches_test_configuration(paths, self.oracle.framework);
+        if touches.unwrap_or(false) { vec!["test-configuration".to_owned()] } else { Vec::new() }
+    }
+
+    fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
+        let mut inputs = self.key.clone();
+        inputs["changes"] = json!(state.changes.digest());
+        inputs["expected"] = json!(expected);
+        inputs["repeat"] = json!(repeat);
+        (digest_json(&inputs), inputs)
+    }
+}
+
+/// What came of one run.
+pub(super) enum Made {
+    Recorded(Box<OracleRecord>),
+    Infra(Unavailable),
+}
+
+/// Serves a run from its record, or makes it.
+pub(super) async fn run_state(
+    shared: &Arc<Shared>,
+    ready: &Arc<Ready>,
+    bound: &Bound,
+    state: &Arc<State>,
+    expected: Option<&[TestId]>,
+    task: TaskId,
+) -> Result<Made, ScoreError> {
+    let (key, inputs) = bound.key(state, expected, task.repeat);
+    if let Some(record) = on_record(shared, &key)? {
+        shared.counters.cached.fetch_add(1, Ordering::Relaxed);
+        shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
+        return Ok(Made::Recorded(Box::new(record)));
+    }
+    let Some(_slot) = shared.scheduler.slot().await else { return Ok(Made::Infra(interrupted())) };
+    // Another row with the same key (an empty revision, two equal patches) may have made it meanwhile.
+    if let Some(record) = on_record(shared, &key)? {
+        shared.counters.cached.fetch_add(1, Ordering::Relaxed);
+        shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
+        return Ok(Made::Recorded(Box::new(record)));
+    }
+    shared.events.send(Event::TaskStarted { task: task.clone() });
+    let started = jiff::Timestamp::now();
+    let began = std::time::Instant::now();
+    let made = match attempt(shared, ready, bound, state, expected, &task).await {
+        Ok((evidence, classified)) => match classified.outcome {
+            Outcome::Infra(class) => {
+                let detail =
+                    classified.message.clone().unwrap_or_else(|| "the run says nothing of the code".to_owned());
+                Made::Infra(Unavailable { class, detail })
+            }
+            _ => {
+                let record = record(shared, state, key, inputs, started, &evidence, classified)?;
+                shared.run.put_record(STAGE, &record.key, &record)?;
+                if let Ok(mut keys) = shared.counters.recorded.lock() {
+                    keys.insert(record.key.clone());
+                }
+                Made::Recorded(Box::new(record))
+            }
+        },
+        Err(why) => Made::Infra(why),
+    };
+    shared.counters.made.fetch_add(1, Ordering::Relaxed);
+    let outcome = match &made {
+        Made::Recorded(record) => record.outcome.clone(),
+        Made::Infra(why) => Outcome::Infra(why.class),
+    };
+    let seconds = began.elapsed().as_secs_f64();
+    shared.events.send(Event::TaskFinished { task, outcome, seconds, cached: false });
+    Ok(made)
+}
+
+fn on_record(shared: &Shared, key: &Digest) -> Result<Option<OracleRecord>, ScoreError> {
+    // A record that cannot be read is made again.
+    let Ok(record) = shared.run.record::<OracleRecord>(STAGE, key) else { return Ok(None) };
+    // `--redo` and `--retry` are about what earlier runs recorded; what this one made serves.
+    let ours = shared.counters.recorded.lock().is_ok_and(|keys| keys.contains(key));
+    let again =
+        |r: &OracleRecord| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
+    Ok(record.filter(|r| r.key == *key && (ours || !again(r))))
+}
+
+/// Runs once, and again in a fresh workspace after a transient infrastructure failure.
+async fn attempt(
+    shared: &Arc<Shared>,
+    ready: &Arc<Ready>,
+    bound: &Bound,
+    state: &Arc<State>,
+    expected: Option<&[TestId]>,
+    task: &TaskId,
+) -> Result<(RunEvidence, Classified), Unavailable> {
+    let sandbox = shared.services.sandbox.as_ref();
+    let (layer, remove) = state.layer(ready.scratch.path(), sandbox.owner()).await?;
+    let mut workspace: Vec<_> = layer.into_iter().collect();
+    workspace.extend(ready.environment.workspace_layers.iter().cloned());
+    workspace.push(ready.snapshot.clone());
+    let subject = Subject {
+        mounts: ready.environment.mounts.clone(),
+        workspace,
+        remove,
+        variables: ready.environment.variables.clone(),
+        tools: ready.environment.tools.clone(),
+        rebuild: ready.environment.rebuild.clone(),
+    };
+    let mut tries = 0;
+    loop {
+        let ended = oracle::run_once(
+            sandbox,
+            &subject,
+            &bound.plan,
+            &shared.settings.limits,
+            ready.scratch.path(),
+            &shared.scheduler.stop,
+        )
+        .await;
+        let why = match ended {
+            Ok(evidence) => {
+                let classified = oracle::classify(&bound.plan, &evidence, expected);
+                match classified.outcome {
+                    Outcome::Infra(class) if class.is_transient() => {
+                        Unavailable { class, detail: classified.message.clone().unwrap_or_default() }
+                    }
+                    _ => return Ok((evidence, classified)),
+                }
+            }
+            Err(error) => Unavailable { class: error.infra(), detail: error.to_string() },
+        };
+        tries += 1;
+        if tries > shared.settings.infra_retries || !why.class.is_transient() || shared.scheduler.is_stopping() {
+            return Err(why);
+        }
+        shared.events.send(Event::TaskRetried { task: task.clone(), reason: why.detail });
+    }
+}
+
+fn record(
+    shared: &Shared,
+    state: &State,
+    key: Digest,
+    inputs: Value,
+    started: jiff::Timestamp,
+    evidence: &RunEvidence,
+    classified: Classified,
+) -> Result<OracleRecord, ScoreError> {
+    let mut kept = BTreeMap::new();
+    let exits = [("", &evidence.exit), ("rebuild-", &evidence.rebuild), ("probe-", &evidence.probe)];
+    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.as_ref().map(|exit| (prefix, exit))) {
+        for (name, captured) in [("stdout", &exit.stdout), ("stderr", &exit.stderr), ("result", &exit.result)] {
+            if !captured.bytes.is_empty() {
+                kept.insert(format!("{prefix}{name}"), shared.run.put_blob(&captured.bytes)?);
+            }
+        }
+    }
+    if !state.log.is_empty() {
+        kept.insert("patch-log".to_owned(), shared.run.put_blob(state.log.join("\n").as_bytes())?);
+    }
+    // A record is only made where something ran; a rebuild that failed is all there is then.
+    let last: Option<&Exit> = evidence.exit.as_ref().or(evidence.rebuild.as_ref());
+    Ok(OracleRecord {
+        schema: RECORD_SCHEMA,
+        key,
+        inputs,
+        tests: serde_json::to_value(&classified.seen).unwrap_or_default(),
+        passed: classified.passed_ids(),
+        outcome: classified.outcome,
+        text_only: classified.text_only,
+        message: classified.message,
+        first_line: classified.first_line,
+        channel: classified.channel.as_str().to_owned(),
+        end: last.map_or(End::Exited(0), |e| e.end),
+        seconds: evidence.seconds(),
+        cpu_seconds: [&evidence.exit, &evidence.rebuild].into_iter().flatten().map(|e| e.cpu_seconds).sum(),
+        peak_memory: last.and_then(|e| e.peak_memory),
+        isolation: last.map_or_else(|| shared.services.sandbox.isolation(), |e| e.isolation.clone()),
+        evidence: kept,
+        started,
+    })
+}

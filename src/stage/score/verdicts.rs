@@ -1,0 +1,163 @@
+//! Rows and records → verdicts. Pure over what it is handed; nothing is run.
+
+use std::collections::HashMap;
+
+use super::record::OracleRecord;
+use super::roster::{Roster, RosterComment};
+use super::row::{Row, RowState};
+use crate::model::{
+    Arm, CommentId, Digest, Extra, InfraReason, InstanceId, Outcome, Verdict, VerdictKind, VerdictReason,
+};
+use crate::oracle::{self, Attempt, Controls, Decision, Policy};
+
+/// The verdicts of a run, and what a report needs beside them.
+#[derive(Debug, Clone)]
+pub struct Scored {
+    /// One verdict for each row that the report shows, ordered by instance, comment, arm, attempt.
+    pub verdicts: Vec<Verdict>,
+    /// First lines of failing assertions, by the verdict's place in `verdicts`, where the oracle's framework gives them.
+    pub first_lines: Vec<Option<String>>,
+    /// Rows whose records are gone.
+    pub lost: usize,
+}
+
+/// Decides the verdicts of every row. `record` reads a record by key.
+///
+/// # Errors
+/// What `record` says.
+pub fn verdicts<E>(
+    roster: &Roster,
+    rows: &[Row],
+    policy: Policy,
+    mut record: impl FnMut(&Digest) -> Result<Option<OracleRecord>, E>,
+) -> Result<Scored, E> {
+    let comments = roster.by_key();
+    let mut known: Vec<(&Row, &RosterComment)> = rows
+        .iter()
+        .filter_map(|row| comments.get(&(&row.instance_id, &row.comment)).map(|comment| (row, *comment)))
+        .collect();
+    known.sort_by(|(a, _), (b, _)| sort_key(a).cmp(&sort_key(b)));
+
+    let mut loaded: HashMap<Digest, Vec<OracleRecord>> = HashMap::new();
+    let mut lost = 0;
+    for (row, _) in &known {
+        let RowState::Runs { keys } = &row.state else { continue };
+        let mut records = Vec::new();
+        for key in keys {
+            match record(key)? {
+                Some(found) => records.push(found),
+                None => break,
+            }
+        }
+        lost += usize::from(records.len() != keys.len());
+        loaded.insert(row.id(), if records.len() == keys.len() { records } else { Vec::new() });
+    }
+
+    let mut controls: HashMap<(&InstanceId, &CommentId), ControlRuns> = HashMap::new();
+    for (row, comment) in &known {
+        if !row.arm.is_state() {
+            continue;
+        }
+        let outcomes = match &row.state {
+            RowState::Runs { .. } => outcomes_of(&loaded, row),
+            RowState::Infra { class, .. } => vec![Outcome::Infra(*class)],
+            _ => continue,
+        };
+        let entry = controls
+            .entry((&row.instance_id, &row.comment))
+            .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
+        if row.arm.as_str() == Arm::MERGED {
+            entry.merged = Some(outcomes);
+        } else {
+            entry.head = outcomes;
+        }
+    }
+
+    let none = ControlRuns::default();
+    let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
+    for (row, _) in known.iter().filter(|(row, _)| row.shown) {
+        let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
+        let records = loaded.get(&row.id()).map(Vec::as_slice).unwrap_or_default();
+        let first_line = records.iter().find(|r| r.outcome != Outcome::Passed).and_then(|r| r.first_line.clone());
+        scored.first_lines.push(first_line);
+        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy));
+    }
+    Ok(scored)
+}
+
+/// The outcomes of one oracle's controls.
+#[derive(Debug, Default)]
+struct ControlRuns {
+    merged: Option<Vec<Outcome>>,
+    head: Vec<Outcome>,
+    before: Vec<String>,
+}
+
+impl ControlRuns {
+    fn borrowed(&self) -> Controls<'_> {
+        Controls { head: &self.head, merged: self.merged.as_deref(), before: &self.before }
+    }
+}
+
+fn sort_key(row: &Row) -> (&InstanceId, &CommentId, &Arm, &Option<String>, &Option<String>, u32) {
+    (&row.instance_id, &row.comment, &row.arm, &row.agent, &row.model, row.attempt)
+}
+
+fn outcomes_of(loaded: &HashMap<Digest, Vec<OracleRecord>>, row: &Row) -> Vec<Outcome> {
+    let outcomes: Vec<_> = loaded.get(&row.id()).into_iter().flatten().map(|r| r.outcome.clone()).collect();
+    if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
+}
+
+fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy: Policy) -> Verdict {
+    let mut outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
+    let mut marks = row.marks.clone();
+    let plain = |kind, reason| Decision { verdict: kind, reason: Some(reason), marks: Vec::new() };
+    let decision = match &row.state {
+        RowState::Runs { .. } if records.is_empty() => {
+            plain(VerdictKind::Invalid, VerdictReason::Infra("the record is gone: score again".to_owned()))
+        }
+        RowState::Runs { .. } => oracle::decide(policy, controls, Attempt::Runs(&outcomes)),
+        RowState::Missing => oracle::decide(policy, controls, Attempt::Missing),
+        RowState::NoChanges => oracle::decide(policy, controls, Attempt::NoChanges),
+        RowState::Patch { problem } => oracle::decide(policy, controls, Attempt::Patch(problem)),
+        RowState::NoOracle => plain(VerdictKind::Invalid, VerdictReason::NoOracle),
+        RowState::NotRun { reason } => plain(VerdictKind::Invalid, VerdictReason::NotRun(reason.clone())),
+        RowState::BadControl => plain(
+            VerdictKind::Invalid,
+            oracle::check(controls).unwrap_or_else(|| VerdictReason::Control("bad when it was run".to_owned())),
+        ),
+        RowState::Infra { class, detail } => {
+            outcomes = vec![Outcome::Infra(*class)];
+            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("{}: {detail}", class.as_str())))
+        }
+    };
+    marks.extend(decision.marks.iter().map(|m| (*m).to_owned()));
+    if records.iter().any(|r| r.channel == "weak") {
+        marks.push("channel: weak".to_owned());
+    }
+    let telling = records.iter().find(|r| r.outcome != Outcome::Passed).or_else(|| records.first());
+    let mut evidence = Extra::new();
+    if let Some(record) = telling {
+        evidence.extend(record.evidence.iter().map(|(name, digest)| (name.clone(), digest.as_str().into())));
+    }
+    if let Some(patch) = &row.patch {
+        evidence.insert("patch".to_owned(), patch.as_str().into());
+    }
+    Verdict {
+        instance_id: row.instance_id.clone(),
+        comment: row.comment.clone(),
+        arm: row.arm.clone(),
+        agent: row.agent.clone(),
+        model: row.model.clone(),
+        attempt: row.attempt,
+        outcomes,
+        verdict: decision.verdict,
+        reason: decision.reason.map(|r| r.to_string()),
+        marks,
+        message: telling.and_then(|r| r.message.clone()),
+        seconds: records.iter().map(|r| r.seconds).sum(),
+        isolation: telling.and_then(|r| serde_json::to_value(&r.isolation).ok()).unwrap_or_default(),
+        key: telling.map(|r| r.key.clone()),
+        evidence,
+    }
+}

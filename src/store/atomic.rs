@@ -1,0 +1,65 @@
+//! Files that appear whole or not at all.
+
+use std::io::Write;
+use std::path::Path;
+
+use serde::Serialize;
+
+use super::StoreError;
+
+/// Writes `bytes` to `path`: a temporary file beside it, fsync, rename, fsync of the folder. Parents are made.
+///
+/// # Errors
+/// What the file system says, with the path.
+pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let at = |error: std::io::Error| {
+        std::io::Error::new(error.kind(), format!("could not write `{}`: {error}", path.display()))
+    };
+    fs_err::create_dir_all(folder)?;
+    let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(at)?;
+    file.write_all(bytes).map_err(at)?;
+    file.as_file().sync_all().map_err(at)?;
+    // tempfile makes private files; what we write is for everybody who may read the folder.
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    file.as_file().set_permissions(mode).map_err(at)?;
+    file.persist(path).map_err(|e| at(e.error))?;
+    fs_err::File::open(folder)?.sync_all()?;
+    Ok(())
+}
+
+/// Writes a value as indented JSON with a final newline.
+///
+/// # Errors
+/// As [`write_atomic`], or when the value has no JSON form.
+pub fn write_json<T: Serialize>(path: &Path, value: &T) -> Result<(), StoreError> {
+    let mut text = serde_json::to_string_pretty(value)?;
+    text.push('\n');
+    write_atomic(path, text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a/b.json");
+        write_atomic(&path, b"one").unwrap();
+        write_atomic(&path, b"two").unwrap();
+        assert_eq!(fs_err::read(&path).unwrap(), b"two");
+        assert_eq!(fs_err::read_dir(dir.path().join("a")).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn an_error_names_the_path() {
+        let dir = tempfile::tempdir().unwrap();
+        fs_err::write(dir.path().join("file"), "x").unwrap();
+        let error = write_atomic(&dir.path().join("file/below"), b"x").unwrap_err();
+        assert!(error.to_string().contains("file"), "{error}");
+    }
+}
