@@ -7,6 +7,7 @@ mod environment;
 mod import;
 mod oracle;
 mod quickstart;
+mod repo;
 mod sandbox;
 mod support;
 
