@@ -9,6 +9,7 @@ mod oracle;
 mod quickstart;
 mod sandbox;
 mod support;
+mod truth;
 
 /// A file of tests that nobody declared would never run.
 #[test]
