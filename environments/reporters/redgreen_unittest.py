@@ -7,12 +7,19 @@ One JSON object a line goes to the descriptor that REDGREEN_RESULT_FD names: `st
 could not be loaded, 5 no test ran. Works on Python 3.6 and later. An AssertionError or the test case's own
 `failureException` is `failed`, anything else is `errored`.
 """
+import posix
+import sys
+
+# These are the interpreter's own, and not files of the tree that go by their names.
+FULL_PATH = sys.path[:]
+sys.path[:] = [path for path in FULL_PATH if not (path + "/").startswith(posix.getcwd() + "/")]
 import importlib
 import importlib.util
 import json
 import os
-import sys
 import unittest
+
+sys.path[:] = FULL_PATH
 
 
 class Channel(object):

@@ -377,11 +377,11 @@ mod tests {
             Plan::new(&resolved, &c.subject, (0, 0), Vec::new()).unwrap().variables().unwrap()
         };
         let path = variables(json!({"language": "python"}));
-        assert_eq!(path["PYTHONPATH"], "/workspace:/workspace/src");
+        assert_eq!(path["PYTHONPATH"], "/env/python/start:/workspace:/workspace/src");
         assert!(path["PATH"].starts_with("/env/python/bin:"));
         let editable =
             variables(json!({"language": "python", "project": "editable", "variables": {"TZ": "Asia/Tokyo"}}));
-        assert!(!editable.contains_key("PYTHONPATH"));
+        assert_eq!(editable["PYTHONPATH"], "/env/python/start");
         assert_eq!(editable["TZ"], "Asia/Tokyo");
     }
 

@@ -11,6 +11,7 @@ mod quickstart;
 mod repo;
 mod sandbox;
 mod support;
+mod truth;
 
 /// A file of tests that nobody declared would never run.
 #[test]
