@@ -17,7 +17,10 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         _ => Path::new("."),
     };
     let at = |error: std::io::Error| {
-        std::io::Error::new(error.kind(), format!("could not write `{}`: {error}", path.display()))
+        // The name of the temporary file, which the error may end with, helps nobody.
+        let text = error.to_string();
+        let text = text.split(" at path ").next().unwrap_or_default();
+        std::io::Error::new(error.kind(), format!("could not write `{}`: {text}", path.display()))
     };
     fs_err::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(at)?;

@@ -5,6 +5,7 @@
 //! stand behind which verdict; a row's name is the digest of its identity. Two run folders therefore merge by copying
 //! one over the other.
 
+use std::fs::TryLockError;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -64,11 +65,12 @@ impl RunFolder {
             run.manifest()?;
             return Ok(run);
         }
+        let foreign = |problem: &str| StoreError::Malformed { path: root.to_owned(), problem: problem.to_owned() };
+        if root.exists() && !root.is_dir() {
+            return Err(foreign("it is a file and no run folder; name another place with `--out`"));
+        }
         if root.exists() && fs_err::read_dir(root)?.next().is_some() {
-            return Err(StoreError::Malformed {
-                path: root.to_owned(),
-                problem: "the folder is not empty and is no run folder; name another one with `--out`".to_owned(),
-            });
+            return Err(foreign("the folder is not empty and is no run folder; name another one with `--out`"));
         }
         write_json(&run.manifest_path(), manifest)?;
         Ok(run)
@@ -248,6 +250,21 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Says that this process scores into the folder, until the answer is dropped (or the process ends).
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn enter(&self) -> Result<Entered, StoreError> {
+        let path = self.root.join("scoring.lock");
+        let file = fs_err::OpenOptions::new().create(true).append(true).open(&path)?.into_parts().0;
+        // A file system without locks is taken as ours alone.
+        let alone = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if !alone {
+            file.lock_shared()?;
+        }
+        Ok(Entered { file, alone })
+    }
+
     /// The folder of the rendered reports.
     pub fn report_folder(&self) -> PathBuf {
         self.root.join("report")
@@ -263,6 +280,31 @@ impl RunFolder {
 
     fn rows_folder(&self) -> PathBuf {
         self.root.join("rows")
+    }
+}
+
+/// A process's place among those that score into a run folder: see [`RunFolder::enter`].
+#[derive(Debug)]
+pub struct Entered {
+    file: std::fs::File,
+    alone: bool,
+}
+
+impl Entered {
+    /// Whether no other process was scoring into the folder. Others wait until [`Entered::share`].
+    pub fn alone(&self) -> bool {
+        self.alone
+    }
+
+    /// Lets others in.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn share(&self) -> Result<(), StoreError> {
+        match self.file.lock_shared() {
+            Err(e) if e.kind() != std::io::ErrorKind::Unsupported => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -347,6 +389,18 @@ mod tests {
         let found = find_run(dir.path(), &digest_bytes(b"b"), "strict").unwrap().unwrap();
         assert!(found.ends_with("b"));
         assert_eq!(find_run(dir.path(), &digest_bytes(b"other"), "strict").unwrap(), None);
+    }
+
+    #[test]
+    fn a_second_process_knows_that_it_is_not_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(&dir.path().join("r"), &manifest("strict", 1)).unwrap();
+        let first = run.enter().unwrap();
+        first.share().unwrap();
+        let second = run.enter().unwrap();
+        assert!(first.alone() && !second.alone());
+        drop((first, second));
+        assert!(run.enter().unwrap().alone());
     }
 
     #[test]
