@@ -7,6 +7,7 @@ mod environment;
 mod import;
 mod oracle;
 mod quickstart;
+mod resume;
 mod sandbox;
 mod support;
 
