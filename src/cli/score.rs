@@ -213,7 +213,7 @@ pub(super) fn run(args: Args) -> Outcome {
     )?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
-    let run = open_run(&args, &loaded, &digest, policy, denominator)?;
+    let run = open_run(&args, &loaded, &digest, policy, denominator, &printer)?;
     printer.note(&format!("run: {}", run.root().display()));
     let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
     super::report::show(&printer, &run, Some(denominator), args.json)?;
@@ -293,6 +293,7 @@ fn open_run(
     digest: &crate::model::Digest,
     policy: Policy,
     denominator: Denominator,
+    printer: &Printer,
 ) -> Result<RunFolder, CliError> {
     let parent = Path::new("redgreen-runs");
     let root = match &args.out {
@@ -337,6 +338,12 @@ fn open_run(
             .hint("name another folder with `--out`"));
     }
     // A changed test or environment makes a new benchmark digest; records of what did not change still serve.
+    let partly = !args.instances.is_empty() || args.slice.is_some() || !args.arms.is_empty();
+    if there.benchmark.digest != manifest.benchmark.digest && partly {
+        printer.note(
+            "note: the benchmark has changed since this folder was scored last; what is not chosen now keeps its earlier verdicts",
+        );
+    }
     manifest.created = there.created;
     run.put_blob(&roster)?;
     run.set_manifest(&manifest)?;

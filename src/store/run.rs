@@ -3,7 +3,7 @@
 //!
 //! Records are addressed by the digest of everything that could change them. Rows are the index that says which records
 //! stand behind which verdict; a row's name is the digest of its identity. Two run folders therefore merge by copying
-//! one over the other.
+//! one over the other. `scoring.lock` is locked by the processes that score into the folder.
 
 use std::fs::TryLockError;
 use std::io::Write;
@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::atomic::TEMPORARY;
 use super::{StoreError, write_atomic, write_json};
 use crate::model::{Digest, digest_bytes};
 
@@ -69,7 +70,18 @@ impl RunFolder {
         if root.exists() && !root.is_dir() {
             return Err(foreign("it is a file and no run folder; name another place with `--out`"));
         }
-        if root.exists() && fs_err::read_dir(root)?.next().is_some() {
+        let mut holds_something = false;
+        if root.exists() {
+            for entry in fs_err::read_dir(root)? {
+                // Another process may be writing the manifest at this moment.
+                holds_something |= !entry?.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
+            }
+        }
+        if holds_something && run.manifest_path().exists() {
+            run.manifest()?;
+            return Ok(run);
+        }
+        if holds_something {
             return Err(foreign("the folder is not empty and is no run folder; name another one with `--out`"));
         }
         write_json(&run.manifest_path(), manifest)?;
@@ -197,7 +209,7 @@ impl RunFolder {
         let path = self.row_path(id);
         let folder = self.rows_folder().join(id.shard());
         fs_err::create_dir_all(&folder)?;
-        let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(&folder)?;
+        let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&folder)?;
         file.write_all(serde_json::to_string(row)?.as_bytes())?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(mode)?;

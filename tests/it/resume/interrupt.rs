@@ -8,8 +8,19 @@ use serde_json::Value;
 use crate::support::{Place, Ran, timeless};
 
 const TEST: &str = "bench/oracles/lantern-example__rotate-6@e2215cf/c1/rotate_spaces.sh";
-const ARGUMENTS: [&str; 9] =
-    ["score", "bench", "--out", "run", "--instances", "*rotate-6*", "--arms", "owl-review,human,head,merged", "--json"];
+const ARGUMENTS: [&str; 11] = [
+    "score",
+    "bench",
+    "--out",
+    "run",
+    "--instances",
+    "*rotate-6*",
+    "--arms",
+    "owl-review,human,head,merged",
+    "--jobs",
+    "2",
+    "--json",
+];
 
 /// A benchmark whose one oracle sleeps for so many seconds; the number marks its processes, too.
 struct Slow {
@@ -45,7 +56,13 @@ impl Slow {
         text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 
-    /// The test without its sleep is another test: what a run without interruption shows is found with it shortened.
+    /// Takes the sleep out of the test.
+    fn wake(&self) {
+        let sleep = format!("sleep {}\n", self.mark);
+        self.place.edit(TEST, |text| text.replace(&sleep, ""));
+    }
+
+    /// The same command again.
     fn finish(&self) -> Ran {
         self.place.run(&ARGUMENTS)
     }
@@ -84,7 +101,7 @@ fn command_lines() -> Vec<String> {
 fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < Duration::from_secs(60), "never: {what}");
+        assert!(start.elapsed() < Duration::from_secs(120), "never: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -157,17 +174,9 @@ fn stopped_at_once(slow: &Slow, child: Child, pid: u32) {
     let records = records.filter(|e| e.file_type().is_file()).count() as u64;
     assert_eq!(ran.made_and_served().0, records);
     assert!(!ran.stderr.contains("skipped"), "{}", ran.stderr);
-    resumes(slow);
-}
-
-/// With the sleep gone (which is another test) the same command completes to what a run without interruption shows.
-fn resumes(slow: &Slow) {
-    let sleep = format!("sleep {}\n", slow.mark);
-    slow.place.edit(TEST, |text| text.replace(&sleep, "sleep 0\n"));
-    let resumed = slow.finish().exits(0).json();
-    let fresh: Vec<&str> = ARGUMENTS.iter().map(|a| if *a == "run" { "fresh" } else { *a }).collect();
-    let fresh = slow.place.run(&fresh).exits(0).json();
-    assert_eq!(timeless(&resumed), timeless(&fresh));
+    // With the sleep gone (which is another test) the same command completes.
+    slow.wake();
+    equals_a_fresh_run(slow);
 }
 
 #[test]
@@ -175,10 +184,11 @@ fn death_in_the_middle_loses_only_what_was_running() {
     let slow = Slow::new(600);
     let mut child = slow.start();
     let pid = child.id();
-    // The other oracle's four runs are done, the sleeping one is in flight.
+    // The other oracle's four rows are laid down, the sleeping one is in flight.
     let done = || {
-        let path = slow.place.join("run/events.jsonl");
-        fs_err::read_to_string(path).unwrap().matches("\"task-finished\"").count() == 4
+        let files = walkdir::WalkDir::new(slow.place.join("run/rows")).into_iter().flatten();
+        let texts = files.filter_map(|e| fs_err::read_to_string(e.path()).ok());
+        texts.filter(|text| text.contains("\"state\":\"runs\"")).count() == 4
     };
     eventually("the other oracle is done", done);
     child.kill().unwrap();
@@ -188,13 +198,13 @@ fn death_in_the_middle_loses_only_what_was_running() {
     let report = slow.place.run(&["report", "run", "--json"]).exits(0).json();
     assert_eq!(report["verdicts"].as_array().unwrap().len(), 8);
     assert!(report["notes"].to_string().contains("infra: interrupted 4"), "{}", report["notes"]);
-    let sleep = format!("sleep {}\n", slow.mark);
-    slow.place.edit(TEST, |text| text.replace(&sleep, "sleep 0\n"));
+    slow.wake();
     assert_eq!(slow.finish().exits(0).made_and_served(), (4, 4));
-    resumes_equal(&slow);
+    equals_a_fresh_run(&slow);
 }
 
-fn resumes_equal(slow: &Slow) {
+/// The finished run shows what a run without interruption shows.
+fn equals_a_fresh_run(slow: &Slow) {
     let resumed = slow.finish().exits(0).json();
     let fresh: Vec<&str> = ARGUMENTS.iter().map(|a| if *a == "run" { "fresh" } else { *a }).collect();
     assert_eq!(timeless(&resumed), timeless(&slow.place.run(&fresh).exits(0).json()));
