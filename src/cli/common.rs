@@ -148,6 +148,8 @@ pub(super) fn load_benchmark(folder: &Path, printer: &Printer) -> Result<Benchma
 /// Names problems on standard error, the first ones one by one.
 pub(super) fn tell(printer: &Printer, problems: &[Problem]) {
     const SHOWN: usize = 20;
+    let mut problems: Vec<&Problem> = problems.iter().collect();
+    problems.sort_by_key(|p| (&p.file, p.line));
     for problem in problems.iter().take(SHOWN) {
         printer.note(&problem.to_string());
     }
@@ -201,7 +203,7 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
 }
 
 /// The sandbox that was asked for.
-pub(super) fn sandbox(kind: &str, cache: &Path) -> Result<Arc<dyn Sandbox>, CliError> {
+pub(super) fn sandbox(kind: &str, source: &Source, cache: &Path) -> Result<Arc<dyn Sandbox>, CliError> {
     let scratch = Bucket::Scratch.path(cache);
     fs_err::create_dir_all(&scratch).map_err(|e| {
         CliError::infra("the cache folder cannot be written").because(&e).hint("name another one with `--cache DIR`")
@@ -211,9 +213,14 @@ pub(super) fn sandbox(kind: &str, cache: &Path) -> Result<Arc<dyn Sandbox>, CliE
     let made: Result<Arc<dyn Sandbox>, _> = match kind {
         "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
+        "docker" => {
+            return Err(
+                CliError::usage("the sandbox `docker` is planned and not there yet").hint("use `--sandbox local`")
+            );
+        }
         other => {
-            return Err(CliError::usage(format!("the sandbox `{other}` is planned and not there yet"))
-                .hint("use `--sandbox local`"));
+            return Err(CliError::usage(format!("there is no sandbox `{other}`; it was named by: {source}"))
+                .hint("use `local`, or `none` on the command line"));
         }
     };
     made.map_err(|e| {
@@ -278,15 +285,18 @@ pub(super) fn services(
         return Err(CliError::usage("running without a sandbox must be asked for by `--sandbox none` each time")
             .hint(format!("it was set by: {}", kind.source)));
     }
-    let sandbox = sandbox(&kind.value, &cache)?;
+    let sandbox = sandbox(&kind.value, &kind.source, &cache)?;
     let folders = definitions(layers, definition_folders)?;
     let mut frameworks = Frameworks::built_in();
     for folder in &folders {
         frameworks = frameworks.and_then(|_| Frameworks::with_folder(folder));
     }
     let frameworks = frameworks.map_err(|e| CliError::usage(e.to_string()).because(&e))?;
-    let reporters = Reporters::install(&Bucket::Scratch.path(&cache))
-        .map_err(|e| CliError::infra("the reporters could not be laid out").because(&e))?;
+    let reporters = Reporters::install(&Bucket::Scratch.path(&cache)).map_err(|e| {
+        CliError::infra("the cache folder cannot be written")
+            .because(&e)
+            .hint("free some room there, or name another one with `--cache DIR`")
+    })?;
     let environments = environments(&cache, repositories.offline.value, &folders, sandbox.clone())?;
     Ok(Services {
         repositories: repo_sources(&repositories, &cache, vec![bench.join("repos")]),

@@ -53,7 +53,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let repositories = args.repositories.resolve(&layers)?;
     let mut lines = vec![Line::new("redgreen", true, env!("CARGO_PKG_VERSION"))];
     let mut runs = sandbox(&cache.value, &mut lines);
-    match common::sandbox("local", &cache.value) {
+    match common::sandbox("local", &Source::Default, &cache.value) {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;
             let environments = common::environments(&cache.value, true, &folders, sandbox)?;

@@ -10,6 +10,7 @@ use super::error::{CliError, Status};
 use super::printer::Printer;
 use super::{Outcome, score};
 use crate::metrics::Denominator;
+use crate::report::counted;
 use crate::stage::score::{Selection, build_environment, plan};
 
 /// Build environments ahead, or list the definitions.
@@ -100,7 +101,9 @@ fn build(args: BuildArgs) -> Outcome {
     };
     let plan = plan(&loaded.instances, &[], None, &[], &selection);
     if plan.instances.is_empty() {
-        return Err(CliError::usage("no instance was chosen").hint("look at `--instances`").into());
+        return Err(CliError::usage("no instance with an oracle matches `--instances`")
+            .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
+            .into());
     }
     let services = common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &bench)?;
     let runtime = super::runtime()?;
@@ -134,15 +137,19 @@ fn build(args: BuildArgs) -> Outcome {
             }
             Err(why) => {
                 failed += 1;
-                printer.note(&format!("  infra({}): {}", why.class.as_str(), why.detail));
-                rows.push(serde_json::json!({"instance_id": id, "infra": why.class.as_str(), "detail": why.detail}));
+                printer.note(&format!("  infra, {}: {}", why.class.as_str(), why.detail));
+                let log = why.log.as_deref().map(String::from_utf8_lossy);
+                rows.push(serde_json::json!({
+                    "instance_id": id, "infra": why.class.as_str(), "detail": why.detail, "log": log,
+                }));
             }
         }
     }
     if args.json {
         printer.value(&rows)?;
     } else {
-        printer.data(&format!("{} environments ready, {failed} not\n", rows.len() - failed))?;
+        let ready = counted((rows.len() - failed) as u64, "environment");
+        printer.data(&format!("{ready} ready, {failed} not\n"))?;
     }
     Ok(if failed > 0 { Status::Infra } else { Status::Done })
 }

@@ -22,7 +22,7 @@ pub(super) struct Args {
     #[command(flatten)]
     cache: CacheOption,
     /// Entries that nothing used for so many days are to go.
-    #[arg(long, default_value_t = 30, value_name = "DAYS")]
+    #[arg(long, default_value_t = 30, value_name = "DAYS", value_parser = parse_days)]
     unused_days: u64,
     /// Really delete.
     #[arg(long)]
@@ -30,6 +30,10 @@ pub(super) struct Args {
     /// Print JSON.
     #[arg(long)]
     json: bool,
+}
+
+fn parse_days(text: &str) -> Result<u64, String> {
+    text.trim().parse().map_err(|_| format!("`{text}` is no number of days"))
 }
 
 pub(super) fn run(args: Args) -> Outcome {
@@ -41,8 +45,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let mut left = Vec::new();
     if args.delete {
         for path in &stale {
-            let removed = if path.is_dir() { fs_err::remove_dir_all(path) } else { fs_err::remove_file(path) };
-            if let Err(error) = removed {
+            if let Err(error) = cache::remove(path) {
                 left.push(error.to_string());
             }
         }
@@ -66,8 +69,8 @@ pub(super) fn run(args: Args) -> Outcome {
             ));
         }
         text.push_str(&format!(
-            "{} entries unused for {} days{}\n",
-            stale.len(),
+            "{} unused for {} days{}\n",
+            if stale.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", stale.len()) },
             args.unused_days,
             if args.delete {
                 ": deleted"

@@ -9,6 +9,7 @@ use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
 use crate::model::{Instance, MergedKind};
+use crate::report::counted;
 use crate::stage::import::{self, Environments, ImportError, Imported, Options, Source, Summary};
 use crate::store::bench::{self, Content, WriteMode};
 
@@ -207,7 +208,7 @@ fn predictions(args: &Predictions) -> Outcome {
     let read = import::predictions(&args.file).map_err(|e| failed(&e))?;
     common::tell(&printer, &read.problems);
     let mut revisions = loaded.revisions.clone();
-    let (mut added, mut replaced, mut unknown) = (0, 0, 0);
+    let (mut added, mut replaced, mut unknown) = (0_u64, 0, 0);
     for revision in read.revisions {
         if loaded.instance(&revision.instance_id).is_none() {
             unknown += 1;
@@ -234,9 +235,10 @@ fn predictions(args: &Predictions) -> Outcome {
         printer.value(&counts)?;
     } else {
         printer.data(&format!(
-            "{}: {added} revisions added, {replaced} replaced, {unknown} of unknown instances, {} rows not read\n",
+            "{}: {} added, {replaced} replaced, {unknown} of unknown instances, {} not read\n",
             args.out.display(),
-            read.problems.len()
+            counted(added, "revision"),
+            counted(read.problems.len() as u64, "row")
         ))?;
     }
     Ok(Status::Done)

@@ -21,7 +21,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use error::{CliError, Status};
-use printer::{ClosedPipe, Printer};
+use printer::{OutputError, Printer};
 
 /// The execution-based test oracle runner for code review.
 ///
@@ -73,9 +73,12 @@ impl From<CliError> for Failure {
     }
 }
 
-impl From<ClosedPipe> for Failure {
-    fn from(_: ClosedPipe) -> Self {
-        Self::ClosedPipe
+impl From<OutputError> for Failure {
+    fn from(error: OutputError) -> Self {
+        match error {
+            OutputError::ClosedPipe => Self::ClosedPipe,
+            OutputError::Unwritable(e) => CliError::infra("could not write to standard output").because(&e).into(),
+        }
     }
 }
 

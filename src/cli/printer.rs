@@ -6,33 +6,29 @@ use std::io::{ErrorKind, IsTerminal, Write};
 #[derive(Debug, Clone, Copy)]
 pub struct Printer;
 
-/// Standard output is a pipe that nobody reads any more: the reader has what it wanted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClosedPipe;
+/// Why data did not arrive.
+#[derive(Debug)]
+pub enum OutputError {
+    /// Standard output is a pipe that nobody reads any more: the reader has what it wanted.
+    ClosedPipe,
+    /// It could not be written.
+    Unwritable(std::io::Error),
+}
 
 impl Printer {
     /// Writes data. A closed pipe is told apart, so that the program can end quietly.
-    pub fn data(&self, text: &str) -> Result<(), ClosedPipe> {
+    pub fn data(&self, text: &str) -> Result<(), OutputError> {
         let mut out = std::io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(e) if e.kind() == ErrorKind::BrokenPipe => Err(ClosedPipe),
-            Err(e) => {
-                self.note(&format!("could not write to standard output: {e}"));
-                Err(ClosedPipe)
-            }
-            Ok(()) => Ok(()),
-        }
+        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+            ErrorKind::BrokenPipe => OutputError::ClosedPipe,
+            _ => OutputError::Unwritable(e),
+        })
     }
 
     /// Writes a value as indented JSON.
-    pub fn value(&self, value: &impl serde::Serialize) -> Result<(), ClosedPipe> {
-        match serde_json::to_string_pretty(value) {
-            Ok(text) => self.data(&format!("{text}\n")),
-            Err(e) => {
-                self.note(&format!("could not write JSON: {e}"));
-                Err(ClosedPipe)
-            }
-        }
+    pub fn value(&self, value: &impl serde::Serialize) -> Result<(), OutputError> {
+        let text = serde_json::to_string_pretty(value).map_err(|e| OutputError::Unwritable(e.into()))?;
+        self.data(&format!("{text}\n"))
     }
 
     /// Writes a line for people.

@@ -7,9 +7,9 @@ use super::common;
 use super::error::{CliError, Status};
 use super::printer::Printer;
 use crate::metrics::{Denominator, recorded_report};
-use crate::report::{build, tables, write_files};
-use crate::store::RunFolder;
+use crate::report::{RenderError, build, tables, write_files};
 use crate::store::bench::Benchmark;
+use crate::store::{RunFolder, StoreError};
 
 /// Report a run from its records, or a benchmark's recorded verdicts. Runs nothing.
 ///
@@ -35,7 +35,9 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
     if !args.folder.is_dir() {
-        return Err(CliError::usage(format!("there is no folder `{}`", args.folder.display())).into());
+        return Err(CliError::usage(format!("there is no folder `{}`", args.folder.display()))
+            .hint("give the path of a run folder; `redgreen score` makes them, in `redgreen-runs` by default")
+            .into());
     }
     if args.recorded {
         return recorded(&args, &printer);
@@ -45,7 +47,11 @@ pub(super) fn run(args: Args) -> Outcome {
             .hint("add `--recorded` for the verdicts that came with it, or name a run folder")
             .into());
     }
-    let run = RunFolder::open(&args.folder)?;
+    let run = RunFolder::open(&args.folder).map_err(|e| {
+        let hint = matches!(e, StoreError::NotARun { .. });
+        let error = CliError::from(e);
+        if hint { error.hint("`redgreen score` makes run folders, in `redgreen-runs` by default") } else { error }
+    })?;
     show(&printer, &run, args.denominator, args.json)?;
     Ok(Status::Done)
 }
@@ -61,14 +67,17 @@ pub(super) fn show(
         crate::report::ReportError::Store(e) => CliError::from(e),
         e => CliError::usage(e.to_string()),
     })?;
-    write_files(&report, &run.report_folder())
-        .map_err(|e| CliError::infra("the report's files could not be written").because(&e))?;
+    let written = write_files(&report, &run.report_folder());
     if json {
         printer.value(&report)?;
     } else {
         printer.data(&tables::report(&report))?;
     }
-    Ok(())
+    // A person who can only read the folder has the report all the same.
+    written.map(|_| ()).map_err(|e| match e {
+        RenderError::Store(e) => CliError::from(e).into(),
+        e => CliError::infra("the report's files could not be written").because(&e).into(),
+    })
 }
 
 fn recorded(args: &Args, printer: &Printer) -> Outcome {

@@ -12,11 +12,11 @@ use crate::engine::{Dispatcher, Event, Events, Reporter, Scheduler};
 use crate::metrics::Denominator;
 use crate::model::{Arm, Revision};
 use crate::oracle::Policy;
-use crate::report::{EventLog, LineProgress, TerminalProgress};
+use crate::report::{EventLog, LineProgress, TerminalProgress, counted, human_seconds, one_line};
 use crate::sandbox::Limits;
 use crate::stage::score::{self, Selection};
 use crate::store::bench::{Benchmark, dataset_digest};
-use crate::store::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
+use crate::store::{BenchmarkRef, Entered, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
 
 /// Run every oracle on every revision in a clean sandbox, decide verdicts, report pass rates per arm.
 ///
@@ -39,7 +39,8 @@ pub(super) struct Args {
     /// Start a new run folder even where a fitting one is there.
     #[arg(long, conflicts_with = "out")]
     new: bool,
-    /// Arms to score, by name [default: all recorded ones, `head` and `merged`].
+    /// Arms to score, by name [default: all recorded ones, `head` and `merged`]. Arms that the run folder holds from
+    /// earlier are still in its report.
     #[arg(long, value_delimiter = ',', value_name = "A,B")]
     arms: Vec<String>,
     /// Only instances whose id matches; may be repeated. `*` matches anything.
@@ -59,7 +60,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE")]
     revisions: Vec<PathBuf>,
     /// Runs of each oracle; repeats that differ are a flaky fail [default: 1].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100))]
+    #[arg(long, value_name = "N", value_parser = parse_repeat)]
     repeat: Option<u32>,
     /// Seconds for one oracle run [default: 120].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
@@ -68,7 +69,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     /// Oracle runs at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
+    #[arg(long, short = 'j', value_name = "N", value_parser = parse_jobs)]
     jobs: Option<u32>,
     /// Where oracles run: `local` (the embedded sandbox, the default) or `none` (no isolation; for root, and only when
     /// typed). `docker` is planned.
@@ -103,12 +104,25 @@ pub(super) fn parse_slice(text: &str) -> Result<(usize, Option<usize>), String> 
     }
 }
 
+fn parse_number(text: &str, most: u32) -> Result<u32, String> {
+    let number: Option<u32> = text.trim().parse().ok().filter(|n| (1..=most).contains(n));
+    number.ok_or_else(|| format!("`{text}` is no number from 1 to {most}"))
+}
+
+fn parse_jobs(text: &str) -> Result<u32, String> {
+    parse_number(text, 4096)
+}
+
+fn parse_repeat(text: &str) -> Result<u32, String> {
+    parse_number(text, 100)
+}
+
 pub(super) fn parse_denominator(text: &str) -> Result<Denominator, String> {
-    text.parse().map_err(|_| "use `all`, `valid` or `final`".to_owned())
+    text.parse().map_err(|_| format!("`{text}` is no denominator (use `all`, `valid` or `final`)"))
 }
 
 pub(super) fn parse_policy(text: &str) -> Result<Policy, String> {
-    text.parse().map_err(|_| "use `strict` or `c-crab`".to_owned())
+    text.parse().map_err(|_| format!("`{text}` is no policy (use `strict` or `c-crab`)"))
 }
 
 /// Globs over instance ids, without case.
@@ -166,20 +180,14 @@ pub(super) fn run(args: Args) -> Outcome {
         return Err(unknown_arm(arm, &known, &revisions).into());
     }
     if plan.instances.is_empty() {
-        return Err(CliError::usage("nothing to score: no instance was chosen")
-            .hint("look at `--instances`, `--slice` and `--denominator`; `redgreen check BENCH` tells what the folder holds")
-            .into());
+        return Err(nothing_chosen(&loaded, &selection).into());
     }
-
-    let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
-    let run = open_run(&args, &loaded, &digest, policy, denominator)?;
-    printer.note(&format!("run: {}", run.root().display()));
 
     let jobs = layers.pick(
         args.jobs.map(|n| n as usize),
         "REDGREEN_JOBS",
-        |t| t.parse().map_err(|_| format!("`{t}` is no number")),
-        |f| Ok(f.jobs),
+        |t| parse_jobs(t).map(|n| n as usize),
+        |f| f.jobs.map(|n| parse_jobs(&n.to_string()).map(|n| n as usize)).transpose(),
         || std::thread::available_parallelism().map_or(1, usize::from),
     )?;
     let settings = score::Settings {
@@ -188,12 +196,11 @@ pub(super) fn run(args: Args) -> Outcome {
             .pick(
                 args.repeat,
                 "REDGREEN_REPEAT",
-                |t| t.parse().map_err(|_| format!("`{t}` is no number")),
-                |f| Ok(f.repeat),
+                parse_repeat,
+                |f| f.repeat.map(|n| parse_repeat(&n.to_string())).transpose(),
                 || 1,
             )?
-            .value
-            .max(1),
+            .value,
         limits: limits(&args, &layers)?,
         redo: args.redo,
         retry: args.retry.clone(),
@@ -208,7 +215,11 @@ pub(super) fn run(args: Args) -> Outcome {
         args.sandbox.clone(),
         &common::absolute(&args.bench)?,
     )?;
-    let status = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
+    // Only now that everything that was asked for is known to make sense does a folder appear.
+    let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
+    let run = open_run(&args, &loaded, &digest, policy, denominator, &printer)?;
+    printer.note(&format!("run: {}", run.root().display()));
+    let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
     super::report::show(&printer, &run, Some(denominator), args.json)?;
     printer.note(&format!("run: {}", run.root().display()));
     Ok(status)
@@ -250,6 +261,28 @@ fn all_revisions(args: &Args, loaded: &Benchmark, printer: &Printer) -> Result<V
     Ok(revisions)
 }
 
+/// Which of the choices left nothing over.
+fn nothing_chosen(loaded: &Benchmark, selection: &Selection) -> CliError {
+    let names = || {
+        let ids: Vec<&str> = loaded.instances.iter().take(5).map(|i| i.instance_id.as_str()).collect();
+        let more = if loaded.instances.len() > ids.len() { ", …" } else { "" };
+        format!("its instances are: {}{more}", ids.join(", "))
+    };
+    let matching =
+        |globs: &globset::GlobSet| loaded.instances.iter().filter(|i| globs.is_match(i.instance_id.folded())).count();
+    let chosen = selection.instances.as_ref().map_or(loaded.instances.len(), matching);
+    if chosen == 0 {
+        return CliError::usage("nothing to score: no instance matches `--instances`").hint(names());
+    }
+    if selection.slice.is_some_and(|(start, _)| start >= chosen) {
+        return CliError::usage(format!("nothing to score: `--slice` begins behind the last of {chosen} instances"))
+            .hint("slices are counted from 0: `10:20`, `:5`, `7:`");
+    }
+    let which = selection.denominator.as_str();
+    CliError::usage(format!("nothing to score: denominator `{which}` counts no comment of the chosen instances"))
+        .hint("use `--denominator all`, or choose other instances")
+}
+
 fn unknown_arm(arm: &Arm, known: &[Arm], revisions: &[Revision]) -> CliError {
     let mut names: Vec<&str> = known.iter().chain(revisions.iter().map(|r| &r.arm)).map(Arm::as_str).collect();
     names.extend([Arm::HEAD, Arm::MERGED]);
@@ -264,6 +297,7 @@ fn open_run(
     digest: &crate::model::Digest,
     policy: Policy,
     denominator: Denominator,
+    printer: &Printer,
 ) -> Result<RunFolder, CliError> {
     let parent = Path::new("redgreen-runs");
     let root = match &args.out {
@@ -289,17 +323,31 @@ fn open_run(
         roster: crate::model::digest_bytes(&roster),
         denominator: denominator.as_str().to_owned(),
     };
-    let run = RunFolder::create(&root, &manifest)?;
+    let run = RunFolder::create(&root, &manifest).map_err(|e| {
+        let full = e.is_disk_full();
+        let error = CliError::from(e);
+        if full || error.status == Status::Usage {
+            error
+        } else {
+            error.hint("the run folder cannot be written; name another one with `--out`")
+        }
+    })?;
     let there = run.manifest()?;
     if there.policy != manifest.policy {
-        return Err(CliError::usage(format!("{} is a run of policy `{}`", root.display(), there.policy))
+        return Err(CliError::usage(format!("`{}` is a run of policy `{}`", root.display(), there.policy))
             .hint("the policy is part of a run: name another folder with `--out`"));
     }
     if there.benchmark.name != manifest.benchmark.name {
-        return Err(CliError::usage(format!("{} is a run of benchmark `{}`", root.display(), there.benchmark.name))
+        return Err(CliError::usage(format!("`{}` is a run of benchmark `{}`", root.display(), there.benchmark.name))
             .hint("name another folder with `--out`"));
     }
     // A changed test or environment makes a new benchmark digest; records of what did not change still serve.
+    let partly = !args.instances.is_empty() || args.slice.is_some() || !args.arms.is_empty();
+    if there.benchmark.digest != manifest.benchmark.digest && partly {
+        printer.note(
+            "note: the benchmark has changed since this folder was scored last; what is not chosen now keeps its earlier verdicts",
+        );
+    }
     manifest.created = there.created;
     run.put_blob(&roster)?;
     run.set_manifest(&manifest)?;
@@ -323,7 +371,7 @@ fn execute(
     scheduler: Scheduler,
     services: score::Services,
     run: &RunFolder,
-) -> Result<Status, CliError> {
+) -> Result<(Status, Entered), CliError> {
     let runtime = super::runtime()?;
     let (events, receiver) = Events::channel();
     let mut reporters: Vec<Box<dyn Reporter>> = vec![Box::new(EventLog::new(run.clone()))];
@@ -347,25 +395,46 @@ fn execute(
         })?;
         Ok::<_, CliError>((summary, progress))
     });
-    let (summary, progress) = result?;
+    let ((summary, entered), progress) = result?;
     printer.note(&format!(
-        "{} oracle runs made in {}, {} served from records, {} infra{}",
-        summary.made,
-        crate::report::human_seconds(progress.started.elapsed().as_secs_f64()),
+        "{} made in {}, {} served from records, {} infra{}",
+        counted(summary.made, "oracle run"),
+        human_seconds(progress.started.elapsed().as_secs_f64()),
         summary.cached,
         summary.infra,
         if summary.interrupted { "; interrupted: the same command goes on" } else { "" }
     ));
-    for (reason, count) in &summary.infra_reasons {
-        printer.note(&format!("  infra, {count} rows: {reason}"));
-    }
-    Ok(if summary.interrupted {
+    tell_infra(printer, &summary, run);
+    let status = if summary.interrupted {
         Status::Interrupted
     } else if summary.infra > 0 {
         Status::Infra
     } else {
         Status::Done
-    })
+    };
+    Ok((status, entered))
+}
+
+/// Why rows are infra, where the logs are, and what helps.
+fn tell_infra(printer: &Printer, summary: &score::Summary, run: &RunFolder) {
+    for (cause, count) in &summary.infra_reasons {
+        printer.note(&format!("  infra, {}: {}: {}", counted(*count, "row"), cause.class, one_line(&cause.detail)));
+        if let Some(log) = &cause.log {
+            printer.note(&format!("    log: {}", run.blob_path(log).display()));
+        }
+    }
+    let mut classes: Vec<&str> = summary.infra_reasons.keys().map(|cause| cause.class).collect();
+    classes.dedup();
+    for class in classes {
+        let hint = match class {
+            "repository" => "`--mirrors DIR` and `--clone-from URL` name more places for repositories",
+            "toolchain" => "`redgreen doctor` tells what is found on this machine, and where it was looked for",
+            "disk" => "free some room, or name another cache with `--cache DIR`; the same command goes on",
+            "network" => "without `--offline` and with network `redgreen env build BENCH` fetches everything ahead",
+            _ => continue,
+        };
+        printer.note(&format!("hint: {hint}"));
+    }
 }
 
 #[cfg(test)]

@@ -87,7 +87,7 @@ impl Layers {
         }
         let text = fs_err::read_to_string(&file_path).map_err(|e| CliError::usage(e.to_string()))?;
         let file = toml::from_str(&text).map_err(|e| {
-            CliError::usage(format!("{} is not right", file_path.display())).hint(e.to_string().trim_end().to_owned())
+            CliError::usage(format!("`{}` cannot be used: {}", file_path.display(), e.to_string().trim_end()))
         })?;
         Ok(Self { file, file_path })
     }
@@ -105,11 +105,13 @@ impl Layers {
             return Ok(Sourced { value, source: Source::CommandLine });
         }
         if let Some(text) = super::variables::get(variable) {
-            let value = parse(&text).map_err(|e| CliError::usage(format!("the variable {variable}: {e}")))?;
+            let value = parse(&text).map_err(|e| CliError::usage(format!("the variable `{variable}`: {e}")))?;
             return Ok(Sourced { value, source: Source::Environment(variable) });
         }
-        let from_file =
-            of_file(&self.file).map_err(|e| CliError::usage(format!("{}: {e}", self.file_path.display())))?;
+        let from_file = of_file(&self.file).map_err(|e| {
+            let key = variable.trim_start_matches("REDGREEN_").to_ascii_lowercase().replace('_', "-");
+            CliError::usage(format!("`{key}` in `{}`: {e}", self.file_path.display()))
+        })?;
         Ok(match from_file {
             Some(value) => Sourced { value, source: Source::File(self.file_path.clone()) },
             None => Sourced { value: default(), source: Source::Default },
@@ -180,6 +182,6 @@ mod tests {
         assert_eq!((jobs.value, jobs.source), (7, Source::CommandLine));
         fs_err::write(dir.path().join("redgreen.toml"), "jobs = 3\nmirors = []\n").unwrap();
         let error = Layers::load(dir.path()).unwrap_err();
-        assert!(error.hints[0].contains("mirors") && error.hints[0].contains("line 2"), "{error:?}");
+        assert!(error.message.contains("mirors") && error.message.contains("line 2"), "{error:?}");
     }
 }

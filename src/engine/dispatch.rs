@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::mpsc;
 
-use super::{Event, Stamped, TaskId};
+use super::{Event, SkipCause, Stamped, TaskId};
 
 /// Turns events into output.
 pub trait Reporter: Send {
@@ -108,11 +108,11 @@ impl Progress {
                 self.infra += u64::from(outcome.is_infra());
                 self.failed += u64::from(!outcome.is_infra() && *outcome != crate::model::Outcome::Passed);
             }
-            Event::TasksSkipped { count, infra, instance_id, .. } => {
+            Event::TasksSkipped { count, cause, instance_id, .. } => {
                 self.done += count;
                 self.skipped += count;
-                if *infra {
-                    self.infra += count;
+                self.infra += if *cause == SkipCause::Infra { *count } else { 0 };
+                if matches!(cause, SkipCause::Infra | SkipCause::Interrupted) {
                     self.preparing.remove(instance_id.folded());
                 }
             }
@@ -211,7 +211,7 @@ mod tests {
             count: 1,
             instance_id: "o__r-1@0123abc".parse().unwrap(),
             reason: "x".to_owned(),
-            infra: true,
+            cause: SkipCause::Infra,
         });
         events.send(Event::RunFinished);
         let progress = dispatcher.run().await;

@@ -33,6 +33,20 @@ impl std::fmt::Display for TaskId {
     }
 }
 
+/// Why oracle runs will not happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SkipCause {
+    /// The verdict is known without them.
+    Decided,
+    /// A control is bad.
+    Control,
+    /// Infrastructure.
+    Infra,
+    /// The run is being stopped.
+    Interrupted,
+}
+
 /// One thing that happened.
 #[derive(Debug, Clone, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -89,8 +103,8 @@ pub enum Event {
         instance_id: InstanceId,
         /// Why.
         reason: String,
-        /// Whether infrastructure is the reason.
-        infra: bool,
+        /// What kind of reason that is.
+        cause: SkipCause,
     },
     /// Something that a person should know.
     Note {

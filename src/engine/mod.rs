@@ -5,5 +5,5 @@ mod event;
 mod local;
 
 pub use dispatch::{Dispatcher, Progress, Reporter, Running};
-pub use event::{Event, Events, Stamped, TaskId};
+pub use event::{Event, Events, SkipCause, Stamped, TaskId};
 pub use local::Scheduler;

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, Replayed, agreement, arms_in_order, scores};
-use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, digest_bytes};
+use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, VerdictKind, digest_bytes};
 use crate::oracle::Policy;
 use crate::sandbox::End;
 use crate::stage::score::{OracleRecord, Roster, Row, RowState, STAGE, verdicts};
@@ -161,10 +161,22 @@ fn revisions_of(rows: &[Row]) -> Vec<Revision> {
         .collect()
 }
 
+/// Why cells are invalid, in the words before the detail, with counts: `infra: toolchain 21, control 2`.
+fn invalid_reasons(verdicts: &[Verdict]) -> String {
+    let mut counts = std::collections::BTreeMap::new();
+    for verdict in verdicts.iter().filter(|v| v.verdict == VerdictKind::Invalid) {
+        let reason = verdict.reason.as_deref().unwrap_or("no reason given");
+        let words = if reason.starts_with("infra: ") { 2 } else { 1 };
+        let kind: Vec<&str> = reason.split(": ").take(words).collect();
+        *counts.entry(kind.join(": ")).or_insert(0) += 1;
+    }
+    counts.iter().map(|(kind, n)| format!("{kind} {n}")).collect::<Vec<_>>().join(", ")
+}
+
 fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Vec<String> {
     let mut notes = Vec::new();
     if total < 30 {
-        notes.push(format!("{total} comments are few: intervals are wide, and small differences mean nothing"));
+        notes.push(format!("few comments ({total}): intervals are wide, and small differences mean nothing"));
     }
     let marked = |mark: &str| verdicts.iter().filter(|v| v.marks.iter().any(|m| m == mark)).count();
     for (mark, text) in [
@@ -179,7 +191,8 @@ fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Ve
     }
     let invalid: usize = arms.iter().map(|a| a.invalid).sum();
     if invalid > 0 {
-        notes.push(format!("{invalid} cells are invalid: nothing can be said of them; see their reasons"));
+        let reasons = invalid_reasons(verdicts);
+        notes.push(format!("{invalid} cells are invalid, nothing can be said of them: {reasons}"));
     }
     if lost > 0 {
         notes.push(format!("{lost} rows point to records that are gone; score again"));

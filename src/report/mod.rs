@@ -9,5 +9,5 @@ pub mod tables;
 pub use build::{REPORT_SCHEMA, Report, ReportError, build};
 pub use event_log::EventLog;
 pub use files::{RenderError, write_files};
-pub(crate) use progress::human_seconds;
 pub use progress::{LineProgress, TerminalProgress};
+pub(crate) use progress::{counted, human_seconds, one_line};

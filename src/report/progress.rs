@@ -1,15 +1,17 @@
 //! Progress: a bar on a terminal, plain lines on a pipe.
 
+use std::collections::HashSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::engine::{Event, Progress, Reporter, Stamped};
+use crate::engine::{Event, Progress, Reporter, SkipCause, Stamped};
 
 /// One bar with counts, what is slowest and the time left.
 pub struct TerminalProgress {
     bar: ProgressBar,
+    lines: Lines,
 }
 
 impl Default for TerminalProgress {
@@ -19,7 +21,7 @@ impl Default for TerminalProgress {
         if let Ok(style) = ProgressStyle::with_template("{bar:24} {pos}/{len}  {msg}") {
             bar.set_style(style.progress_chars("=> "));
         }
-        Self { bar }
+        Self { bar, lines: Lines::default() }
     }
 }
 
@@ -33,7 +35,7 @@ impl TerminalProgress {
 
 impl Reporter for TerminalProgress {
     fn on_event(&mut self, event: &Stamped, progress: &Progress) {
-        if let Some(line) = line_for_people(&event.event) {
+        if let Some(line) = self.lines.of(&event.event) {
             self.bar.println(line);
         }
         if matches!(event.event, Event::RunFinished) {
@@ -53,19 +55,18 @@ pub struct LineProgress<W: Write + Send> {
     out: W,
     every: Duration,
     last: Instant,
-    last_done: u64,
+    lines: Lines,
 }
 
 impl<W: Write + Send> LineProgress<W> {
     /// Lines to `out`, a status line at most every `every`.
     pub fn new(out: W, every: Duration) -> Self {
-        Self { out, every, last: Instant::now(), last_done: 0 }
+        Self { out, every, last: Instant::now(), lines: Lines::default() }
     }
 
     fn status(&mut self, progress: &Progress) {
         if progress.total > 0 && self.last.elapsed() >= self.every {
             self.last = Instant::now();
-            self.last_done = progress.done;
             self.line(&format!("{}/{} {}", progress.done, progress.total, status(progress)));
         }
     }
@@ -78,7 +79,7 @@ impl<W: Write + Send> LineProgress<W> {
 
 impl<W: Write + Send> Reporter for LineProgress<W> {
     fn on_event(&mut self, event: &Stamped, progress: &Progress) {
-        if let Some(line) = line_for_people(&event.event) {
+        if let Some(line) = self.lines.of(&event.event) {
             self.line(&line);
         }
         self.status(progress);
@@ -89,16 +90,36 @@ impl<W: Write + Send> Reporter for LineProgress<W> {
     }
 }
 
-/// The lines that are shown whatever the display.
+/// The lines that are shown whatever the display, each once: what concerns a revision is skipped oracle by oracle, and a
+/// person needs to read it once.
+#[derive(Debug, Default)]
+struct Lines {
+    said: HashSet<String>,
+}
+
+impl Lines {
+    fn of(&mut self, event: &Event) -> Option<String> {
+        let line = line_for_people(event)?;
+        let repeats = matches!(event, Event::TasksSkipped { .. } | Event::Note { .. });
+        (!repeats || self.said.insert(line.clone())).then_some(line)
+    }
+}
+
 fn line_for_people(event: &Event) -> Option<String> {
     match event {
         Event::RunStarted { tasks, instances } => {
-            Some(format!("scoring {instances} instances, {tasks} oracle runs at most"))
+            Some(format!("scoring {}, {} at most", counted(*instances, "instance"), counted(*tasks, "oracle run")))
         }
-        Event::TaskRetried { task, reason } => Some(format!("{task}: trying again after {reason}")),
-        Event::TasksSkipped { count, instance_id, reason, infra } => {
-            Some(format!("{instance_id}: {count} runs skipped{}: {reason}", if *infra { " (infra)" } else { "" }))
-        }
+        Event::TaskRetried { task, reason } => Some(format!("{task}: trying again after {}", one_line(reason))),
+        Event::TasksSkipped { count, instance_id, reason, cause } => match cause {
+            // That the run was interrupted is said once, for all of them.
+            SkipCause::Interrupted => None,
+            SkipCause::Infra => {
+                let reason = one_line(reason);
+                Some(format!("{instance_id}: {} skipped, infra: {reason}", counted(*count, "oracle run")))
+            }
+            SkipCause::Decided | SkipCause::Control => Some(format!("{instance_id}: not run: {}", one_line(reason))),
+        },
         Event::Note { text } => Some(text.clone()),
         Event::Draining => {
             Some("interrupted: letting what runs finish, starting nothing new (again to stop at once)".to_owned())
@@ -132,6 +153,16 @@ fn status(progress: &Progress) -> String {
         text.push_str(&format!("; about {} left", human_seconds(left)));
     }
     text
+}
+
+/// `1 oracle run`, `2 oracle runs`.
+pub(crate) fn counted(count: u64, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
+}
+
+/// A text of several lines as one.
+pub(crate) fn one_line(text: &str) -> String {
+    text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
 /// Seconds for people: `4 s`, `3 min`, `2 h 5 min`.

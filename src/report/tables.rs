@@ -2,14 +2,18 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
-use super::Report;
+use super::{Report, counted};
 use crate::metrics::{Agreement, ArmRow, Group, Interval, Scores};
 
 /// The whole report as text.
 pub fn report(report: &Report) -> String {
     let mut out = format!(
-        "{}: {} comments of {} instances, denominator `{}`, policy `{}`\n\n",
-        report.benchmark, report.comments, report.instances, report.denominator, report.policy
+        "{}: {} of {}, denominator `{}`, policy `{}`\n\n",
+        report.benchmark,
+        counted(report.comments as u64, "comment"),
+        counted(report.instances as u64, "instance"),
+        report.denominator,
+        report.policy
     );
     out.push_str(&arms(&report.arms));
     out.push_str(&overlap(report.overlap.union, report.comments, &report.overlap.exclusive, &report.overlap.pairs));

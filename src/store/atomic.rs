@@ -7,6 +7,9 @@ use serde::Serialize;
 
 use super::StoreError;
 
+/// How the names of files begin that are not whole yet.
+pub(super) const TEMPORARY: &str = ".tmp-";
+
 /// Writes `bytes` to `path`: a temporary file beside it, fsync, rename, fsync of the folder. Parents are made.
 ///
 /// # Errors
@@ -17,10 +20,13 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
         _ => Path::new("."),
     };
     let at = |error: std::io::Error| {
-        std::io::Error::new(error.kind(), format!("could not write `{}`: {error}", path.display()))
+        // The name of the temporary file, which the error may end with, helps nobody.
+        let text = error.to_string();
+        let text = text.split(" at path ").next().unwrap_or_default();
+        std::io::Error::new(error.kind(), format!("could not write `{}`: {text}", path.display()))
     };
     fs_err::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(folder).map_err(at)?;
+    let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder).map_err(at)?;
     file.write_all(bytes).map_err(at)?;
     file.as_file().sync_all().map_err(at)?;
     // tempfile makes private files; what we write is for everybody who may read the folder.

@@ -33,6 +33,14 @@ impl Bucket {
         }
     }
 
+    /// How deep below the bucket's folder its entries lie.
+    fn depth(self) -> usize {
+        match self {
+            Self::Snapshots | Self::Scratch => 1,
+            Self::Repositories | Self::Layers => 2,
+        }
+    }
+
     /// The bucket's folder in this cache.
     pub fn path(self, cache: &Path) -> PathBuf {
         cache.join(self.folder())
@@ -74,9 +82,35 @@ pub fn usage(cache: &Path) -> Result<Vec<Usage>, StoreError> {
     Ok(found)
 }
 
-/// Entries of the cache (a snapshot, a layer, a clone) that nobody used for `unused`.
-///
-/// Using an entry touches its folder, so the folder's modification time is the time of last use.
+/// Says that an entry of the cache was used now. `path` lies in the entry; anything else (a user's mirror, a toolchain)
+/// is left alone. That the time cannot be set is no reason to stop: the entry only looks older than it is.
+pub fn used(cache: &Path, path: &Path) {
+    let Some((bucket, inside)) =
+        Bucket::ALL.iter().find_map(|b| path.strip_prefix(b.path(cache)).ok().map(|inside| (*b, inside)))
+    else {
+        return;
+    };
+    let entry: PathBuf = inside.components().take(bucket.depth()).collect();
+    if let Ok(file) = fs_err::File::open(last_use(&bucket.path(cache).join(entry))) {
+        let _ = file.file().set_modified(SystemTime::now());
+    }
+}
+
+/// What carries the time of an entry's last use: the marker beside it, as the times of a snapshot's own files are
+/// constant; else the entry itself.
+fn last_use(entry: &Path) -> PathBuf {
+    let marker = marker(entry);
+    if marker.is_file() { marker } else { entry.to_owned() }
+}
+
+/// The file that says that the entry beside it is whole.
+fn marker(entry: &Path) -> PathBuf {
+    let mut name = entry.as_os_str().to_owned();
+    name.push(".complete");
+    name.into()
+}
+
+/// Entries of the cache (a snapshot, a layer, a clone) that nobody used for `unused`; see [`used`].
 ///
 /// # Errors
 /// When the cache cannot be listed.
@@ -87,14 +121,74 @@ pub fn stale(cache: &Path, unused: Duration, now: SystemTime) -> Result<Vec<Path
         if !folder.is_dir() {
             continue;
         }
-        for entry in fs_err::read_dir(&folder)? {
-            let entry = entry?;
-            let age = entry.metadata()?.modified().ok().and_then(|m| now.duration_since(m).ok());
+        for entry in walkdir::WalkDir::new(&folder).min_depth(bucket.depth()).max_depth(bucket.depth()) {
+            let entry = entry.map_err(std::io::Error::from)?;
+            let name = entry.file_name().to_string_lossy();
+            // Locks are empty, and one may be held; a marker goes with its entry.
+            let with = name.strip_suffix(".complete").map(|name| entry.path().with_file_name(name));
+            if name.ends_with(".lock") || with.is_some_and(|entry| entry.exists()) {
+                continue;
+            }
+            let age =
+                fs_err::metadata(last_use(entry.path()))?.modified().ok().and_then(|m| now.duration_since(m).ok());
             if age.is_some_and(|age| age >= unused) {
-                found.push(entry.path());
+                found.push(entry.into_path());
             }
         }
     }
     found.sort();
     Ok(found)
+}
+
+/// Deletes an entry: its marker first, so that a half-deleted one is never taken for whole.
+///
+/// # Errors
+/// What the file system says.
+pub fn remove(entry: &Path) -> Result<(), StoreError> {
+    let marker = marker(entry);
+    if marker.is_file() {
+        fs_err::remove_file(&marker)?;
+    }
+    if fs_err::symlink_metadata(entry)?.is_dir() {
+        // An install may have left folders that may not be written to.
+        for folder in walkdir::WalkDir::new(entry).into_iter().flatten().filter(|e| e.file_type().is_dir()) {
+            let _ = fs_err::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        }
+        fs_err::remove_dir_all(entry)?;
+    } else {
+        fs_err::remove_file(entry)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_as_old_as_its_last_use_and_goes_with_its_marker() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = dir.path();
+        let long_ago = SystemTime::now() - Duration::from_secs(40 * 86_400);
+        let snapshots = Bucket::Snapshots.path(cache);
+        let layers = Bucket::Layers.path(cache).join("rust-build");
+        for folder in [snapshots.join("a"), snapshots.join("b"), layers.join("c/root"), layers.join("d")] {
+            fs_err::create_dir_all(folder).unwrap();
+        }
+        for file in [snapshots.join("a.complete"), snapshots.join("a.lock"), snapshots.join("b.complete")] {
+            fs_err::write(file, "").unwrap();
+        }
+        let old = [snapshots.join("a"), snapshots.join("a.complete"), snapshots.join("a.lock"), snapshots.join("b")];
+        for path in old.iter().chain(&[snapshots.join("b.complete"), layers.join("c"), layers.join("d")]) {
+            std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
+        }
+        used(cache, &snapshots.join("b"));
+        used(cache, &layers.join("c/root"));
+        used(cache, Path::new("/somewhere/else"));
+        let month = Duration::from_secs(30 * 86_400);
+        assert_eq!(stale(cache, month, SystemTime::now()).unwrap(), [layers.join("d"), snapshots.join("a")]);
+        remove(&snapshots.join("a")).unwrap();
+        assert!(!snapshots.join("a.complete").exists() && snapshots.join("b").exists());
+        assert_eq!(stale(cache, month, SystemTime::now()).unwrap(), [layers.join("d")]);
+    }
 }

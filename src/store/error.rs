@@ -9,7 +9,7 @@ pub enum StoreError {
     #[error("{0}")]
     Io(#[from] std::io::Error),
     /// A file is not what it should be.
-    #[error("{}: {problem}", path.display())]
+    #[error("`{}`: {problem}", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,
@@ -17,7 +17,7 @@ pub enum StoreError {
         problem: String,
     },
     /// A folder is not a run.
-    #[error("{} is not a run folder: it has no `manifest.json`", path.display())]
+    #[error("`{}` is not a run folder: it has no `manifest.json`", path.display())]
     NotARun {
         /// The folder.
         path: PathBuf,

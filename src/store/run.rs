@@ -3,14 +3,16 @@
 //!
 //! Records are addressed by the digest of everything that could change them. Rows are the index that says which records
 //! stand behind which verdict; a row's name is the digest of its identity. Two run folders therefore merge by copying
-//! one over the other.
+//! one over the other. `scoring.lock` is locked by the processes that score into the folder.
 
+use std::fs::TryLockError;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
+use super::atomic::TEMPORARY;
 use super::{StoreError, write_atomic, write_json};
 use crate::model::{Digest, digest_bytes};
 
@@ -64,11 +66,23 @@ impl RunFolder {
             run.manifest()?;
             return Ok(run);
         }
-        if root.exists() && fs_err::read_dir(root)?.next().is_some() {
-            return Err(StoreError::Malformed {
-                path: root.to_owned(),
-                problem: "the folder is not empty and is no run folder; name another one with `--out`".to_owned(),
-            });
+        let foreign = |problem: &str| StoreError::Malformed { path: root.to_owned(), problem: problem.to_owned() };
+        if root.exists() && !root.is_dir() {
+            return Err(foreign("it is a file and no run folder; name another place with `--out`"));
+        }
+        let mut holds_something = false;
+        if root.exists() {
+            for entry in fs_err::read_dir(root)? {
+                // Another process may be writing the manifest at this moment.
+                holds_something |= !entry?.file_name().as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
+            }
+        }
+        if holds_something && run.manifest_path().exists() {
+            run.manifest()?;
+            return Ok(run);
+        }
+        if holds_something {
+            return Err(foreign("the folder is not empty and is no run folder; name another one with `--out`"));
         }
         write_json(&run.manifest_path(), manifest)?;
         Ok(run)
@@ -195,7 +209,7 @@ impl RunFolder {
         let path = self.row_path(id);
         let folder = self.rows_folder().join(id.shard());
         fs_err::create_dir_all(&folder)?;
-        let mut file = tempfile::Builder::new().prefix(".tmp-").tempfile_in(&folder)?;
+        let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&folder)?;
         file.write_all(serde_json::to_string(row)?.as_bytes())?;
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(mode)?;
@@ -248,6 +262,21 @@ impl RunFolder {
         Ok(())
     }
 
+    /// Says that this process scores into the folder, until the answer is dropped (or the process ends).
+    ///
+    /// # Errors
+    /// When the folder cannot be written.
+    pub fn enter(&self) -> Result<Entered, StoreError> {
+        let path = self.root.join("scoring.lock");
+        let file = fs_err::OpenOptions::new().create(true).append(true).open(&path)?.into_parts().0;
+        // A file system without locks is taken as ours alone.
+        let alone = !matches!(file.try_lock(), Err(TryLockError::WouldBlock));
+        if !alone {
+            file.lock_shared()?;
+        }
+        Ok(Entered { file, alone })
+    }
+
     /// The folder of the rendered reports.
     pub fn report_folder(&self) -> PathBuf {
         self.root.join("report")
@@ -263,6 +292,31 @@ impl RunFolder {
 
     fn rows_folder(&self) -> PathBuf {
         self.root.join("rows")
+    }
+}
+
+/// A process's place among those that score into a run folder: see [`RunFolder::enter`].
+#[derive(Debug)]
+pub struct Entered {
+    file: std::fs::File,
+    alone: bool,
+}
+
+impl Entered {
+    /// Whether no other process was scoring into the folder. Others wait until [`Entered::share`].
+    pub fn alone(&self) -> bool {
+        self.alone
+    }
+
+    /// Lets others in.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn share(&self) -> Result<(), StoreError> {
+        match self.file.lock_shared() {
+            Err(e) if e.kind() != std::io::ErrorKind::Unsupported => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -347,6 +401,18 @@ mod tests {
         let found = find_run(dir.path(), &digest_bytes(b"b"), "strict").unwrap().unwrap();
         assert!(found.ends_with("b"));
         assert_eq!(find_run(dir.path(), &digest_bytes(b"other"), "strict").unwrap(), None);
+    }
+
+    #[test]
+    fn a_second_process_knows_that_it_is_not_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let run = RunFolder::create(&dir.path().join("r"), &manifest("strict", 1)).unwrap();
+        let first = run.enter().unwrap();
+        first.share().unwrap();
+        let second = run.enter().unwrap();
+        assert!(first.alone() && !second.alone());
+        drop((first, second));
+        assert!(run.enter().unwrap().alone());
     }
 
     #[test]

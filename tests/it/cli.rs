@@ -1,1 +1,7 @@
 //! What a person types and sees.
+
+mod files;
+mod input;
+mod lines;
+mod output;
+mod settings;

@@ -9,6 +9,7 @@ mod import;
 mod oracle;
 mod quickstart;
 mod repo;
+mod resume;
 mod sandbox;
 mod support;
 mod truth;

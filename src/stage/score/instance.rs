@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::plan::InstancePlan;
 use super::prepare::{Ready, State, Unavailable, interrupted, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
-use crate::engine::{Event, TaskId};
+use crate::engine::{Event, SkipCause, TaskId};
 use crate::model::{Arm, CommentId, Digest, InfraReason, Instance, Outcome, Revision, RevisionStatus};
 use crate::oracle::{self, Controls, Policy, TestId};
 
@@ -18,6 +19,17 @@ pub(super) struct InstanceJob {
     pub(super) comments: Vec<CommentId>,
     pub(super) revisions: Vec<Revision>,
     pub(super) missing: Vec<Arm>,
+}
+
+impl InstanceJob {
+    pub(super) fn new(plan: &InstancePlan<'_>) -> Self {
+        Self {
+            instance: plan.instance.clone(),
+            comments: plan.comments.clone(),
+            revisions: plan.revisions.iter().map(|r| (*r).clone()).collect(),
+            missing: plan.missing.clone(),
+        }
+    }
 }
 
 /// Runs one instance to its end.
@@ -48,7 +60,7 @@ pub(super) async fn run_instance(shared: Arc<Shared>, job: InstanceJob) -> Resul
     let began = std::time::Instant::now();
     let ready = match prepare(&shared, &job).await {
         Ok(ready) => Arc::new(ready),
-        Err(why) => return unavailable(&shared, &job, &with, &why),
+        Err(why) => return unavailable(&shared, &job, &with, &why.or_disk(&shared.services.cache)),
     };
     shared.events.send(Event::Prepared {
         instance_id: job.instance.instance_id.clone(),
@@ -99,13 +111,12 @@ async fn run_oracle(
     let stuck = head.infra.as_ref().or(merged.as_ref().and_then(|m| m.infra.as_ref()));
     let bad = shared.settings.policy == Policy::Strict && (stuck.is_some() || oracle::check(&controls).is_some());
     if bad {
-        let (state, reason, infra) = match stuck {
-            Some(why) => (
-                RowState::Infra { class: why.class, detail: why.detail.clone() },
-                format!("a control could not be run: {}", why.detail),
-                true,
-            ),
-            None => (RowState::BadControl, "a control is bad".to_owned(), false),
+        let (state, reason, cause) = match stuck {
+            Some(why) => (infra(shared, why)?, format!("a control could not be run: {}", why.detail), cause_of(why)),
+            None => {
+                let what = oracle::check(&controls).map(|reason| reason.to_string()).unwrap_or_default();
+                (RowState::BadControl, format!("{comment}: {what}"), SkipCause::Control)
+            }
         };
         for revision in &job.revisions {
             put(shared, &row(job, comment, &revision.arm, Some(revision), state.clone()))?;
@@ -113,7 +124,7 @@ async fn run_oracle(
         let count = job.revisions.len() as u64 * u64::from(shared.settings.repeat);
         if count > 0 {
             let instance_id = job.instance.instance_id.clone();
-            shared.events.send(Event::TasksSkipped { count, instance_id, reason, infra });
+            shared.events.send(Event::TasksSkipped { count, instance_id, reason, cause });
         }
         return Ok(());
     }
@@ -145,8 +156,8 @@ async fn run_revision(
         shared.events.send(Event::TasksSkipped {
             count: u64::from(shared.settings.repeat),
             instance_id: job.instance.instance_id.clone(),
-            reason: format!("{}: {reason}", revision.arm),
-            infra: false,
+            reason: format!("arm {}: {reason}", revision.arm),
+            cause: SkipCause::Decided,
         });
         Ok(())
     };
@@ -228,16 +239,37 @@ fn row(job: &InstanceJob, comment: &CommentId, arm: &Arm, revision: Option<&Revi
 }
 
 fn put(shared: &Shared, row: &Row) -> Result<(), ScoreError> {
-    if let RowState::Infra { class, detail } = &row.state {
-        shared.counters.infra(*class, detail);
+    if let RowState::Infra { class, detail, log } = &row.state {
+        shared.counters.infra(*class, detail, log.as_ref());
     }
     let mut row = row.clone();
-    row.shown = match row.arm.as_str() {
-        Arm::HEAD => shared.shows_head,
-        Arm::MERGED => shared.shows_merged,
-        _ => true,
-    };
-    Ok(shared.run.put_row(&row.id(), &row)?)
+    let id = row.id();
+    row.shown = shared.shown.shows(&row.arm, &id);
+    Ok(shared.run.put_row(&id, &row)?)
+}
+
+/// The row state of something that could not be run; its log becomes evidence.
+fn infra(shared: &Shared, why: &Unavailable) -> Result<RowState, ScoreError> {
+    let log = why.log.as_deref().filter(|log| !log.is_empty()).map(|log| shared.run.put_blob(log)).transpose()?;
+    Ok(RowState::Infra { class: why.class, detail: why.detail.clone(), log })
+}
+
+fn cause_of(why: &Unavailable) -> SkipCause {
+    if why.class == InfraReason::Interrupted { SkipCause::Interrupted } else { SkipCause::Infra }
+}
+
+/// Rows that say of everything that is to be scored that it was not run yet. Each is replaced when there is more to
+/// say; after a crash or a full disk the report still counts them all.
+pub(super) fn planned_rows(job: &InstanceJob) -> Vec<Row> {
+    let not_yet =
+        RowState::Infra { class: InfraReason::Interrupted, detail: "not run yet: score again".to_owned(), log: None };
+    let mut rows = Vec::new();
+    for comment in &job.comments {
+        let mut add = |arm: &Arm, revision| rows.push(row(job, comment, arm, revision, not_yet.clone()));
+        [Arm::head(), Arm::merged()].iter().chain(&job.missing).for_each(|arm| add(arm, None));
+        job.revisions.iter().for_each(|revision| add(&revision.arm, Some(revision)));
+    }
+    rows
 }
 
 /// The same row state for both controls and every revision of a comment.
@@ -259,7 +291,7 @@ fn put_runs(
     marks: Vec<String>,
 ) -> Result<(), ScoreError> {
     let state = match &runs.infra {
-        Some(why) => RowState::Infra { class: why.class, detail: why.detail.clone() },
+        Some(why) => infra(shared, why)?,
         None => RowState::Runs { keys: runs.keys.clone() },
     };
     let mut row = row(job, comment, arm, revision, state);
@@ -274,7 +306,7 @@ fn unavailable(
     comments: &[CommentId],
     why: &Unavailable,
 ) -> Result<(), ScoreError> {
-    let state = RowState::Infra { class: why.class, detail: why.detail.clone() };
+    let state = infra(shared, why)?;
     for comment in comments {
         put_all(shared, job, comment, &state)?;
     }
@@ -283,7 +315,7 @@ fn unavailable(
         count: comments.len() as u64 * (job.revisions.len() as u64 + controls) * u64::from(shared.settings.repeat),
         instance_id: job.instance.instance_id.clone(),
         reason: format!("{}: {}", why.class.as_str(), why.detail),
-        infra: why.class != InfraReason::Interrupted,
+        cause: cause_of(why),
     });
     Ok(())
 }

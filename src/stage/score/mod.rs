@@ -16,5 +16,5 @@ pub use prepare::{Unavailable, build_environment};
 pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};
 pub use roster::{Roster, RosterComment};
 pub use row::{Row, RowState};
-pub use run::{ScoreError, Services, Settings, Summary, score};
+pub use run::{InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use verdicts::{Scored, verdicts};

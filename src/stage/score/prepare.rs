@@ -13,7 +13,8 @@ use crate::engine::Event;
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
 use crate::repo::{ChangeSet, RepoError, Repository, apply_patch};
-use crate::store::cache::Bucket;
+use crate::sandbox::Mount;
+use crate::store::cache::{self, Bucket};
 
 /// Why an instance cannot be run here.
 #[derive(Debug, Clone)]
@@ -22,6 +23,32 @@ pub struct Unavailable {
     pub class: InfraReason,
     /// What happened.
     pub detail: String,
+    /// The log of what failed, where there is one.
+    pub log: Option<Vec<u8>>,
+}
+
+impl Unavailable {
+    /// Without a log.
+    pub fn new(class: InfraReason, detail: impl Into<String>) -> Self {
+        Self { class, detail: detail.into(), log: None }
+    }
+
+    /// Names the disk where it is the cause: programs and libraries of others report a full disk each in their own way,
+    /// often without saying so.
+    pub(super) fn or_disk(mut self, cache: &Path) -> Self {
+        const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
+        const TOO_LITTLE: u64 = 1 << 20;
+        let could_be = matches!(self.class, InfraReason::Repository | InfraReason::Environment | InfraReason::Sandbox);
+        let is_full = || {
+            let free = rustix::fs::statvfs(cache).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+            free.is_ok_and(|free| free < TOO_LITTLE)
+        };
+        if could_be && (SAID.iter().any(|text| self.detail.contains(text)) || is_full()) {
+            self.class = InfraReason::Disk;
+            self.detail = format!("the disk of the cache `{}` is full: {}", cache.display(), self.detail);
+        }
+        self
+    }
 }
 
 /// An instance that is ready.
@@ -111,6 +138,11 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         .await
         .map_err(|e| if shared.scheduler.stop.is_cancelled() { interrupted() } else { of_environment(&e) })?;
     drop(slot);
+    let mounted = environment.mounts.iter().flat_map(|mount| match mount {
+        Mount::ReadOnly { source, .. } | Mount::ReadWrite { source, .. } => std::slice::from_ref(source),
+        Mount::Overlay { lowers, .. } => lowers.as_slice(),
+    });
+    mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
 
     let bucket = Bucket::Scratch.path(&shared.services.cache);
     fs_err::create_dir_all(&bucket).map_err(|e| disk(&e.to_string()))?;
@@ -154,6 +186,8 @@ fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Re
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
     let bucket = Bucket::Snapshots.path(&services.cache);
     let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
+    cache::used(&services.cache, repository.place());
+    cache::used(&services.cache, &snapshot.dir);
     let mut trees = Trees {
         snapshot: snapshot.dir,
         tree: snapshot.tree,
@@ -166,6 +200,7 @@ fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Re
         let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
         trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
         let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
+        cache::used(&services.cache, &snapshot.dir);
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
@@ -236,20 +271,20 @@ fn default_language(frameworks: &[Framework], language: &str) -> String {
 }
 
 pub(super) fn interrupted() -> Unavailable {
-    Unavailable { class: InfraReason::Interrupted, detail: "the run was interrupted".to_owned() }
+    Unavailable::new(InfraReason::Interrupted, "the run was interrupted")
 }
 
 pub(super) fn disk(detail: &str) -> Unavailable {
-    Unavailable { class: InfraReason::Disk, detail: detail.to_owned() }
+    Unavailable::new(InfraReason::Disk, detail)
 }
 
 fn of_repo(error: &RepoError) -> Unavailable {
     let class = if error.is_disk() { InfraReason::Disk } else { InfraReason::Repository };
-    Unavailable { class, detail: error.to_string() }
+    Unavailable::new(class, error.to_string())
 }
 
 fn of_environment(error: &EnvironmentError) -> Unavailable {
-    Unavailable { class: error.reason(), detail: error.to_string() }
+    Unavailable { class: error.reason(), detail: error.to_string(), log: error.log().map(<[u8]>::to_vec) }
 }
 
 /// Runs blocking work on the runtime's own threads for it.
@@ -258,7 +293,7 @@ where
     T: Send + 'static,
     F: FnOnce() -> Result<T, Unavailable> + Send + 'static,
 {
-    tokio::task::spawn_blocking(work).await.unwrap_or_else(|e| {
-        Err(Unavailable { class: InfraReason::Sandbox, detail: format!("a task of ours broke: {e}") })
-    })
+    tokio::task::spawn_blocking(work)
+        .await
+        .unwrap_or_else(|e| Err(Unavailable::new(InfraReason::Sandbox, format!("a task of ours broke: {e}"))))
 }

@@ -65,6 +65,9 @@ pub enum RowState {
         class: InfraReason,
         /// What happened.
         detail: String,
+        /// The blob with the log of what failed, where there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        log: Option<Digest>,
     },
 }
 

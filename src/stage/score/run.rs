@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-use super::instance::{InstanceJob, run_instance};
+use super::instance::{InstanceJob, planned_rows, run_instance};
 use super::plan::Plan;
 use super::row::Row;
 use super::runner::Counters;
@@ -17,7 +17,7 @@ use crate::model::{Arm, CommentId, Digest};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
 use crate::sandbox::{Limits, Sandbox};
-use crate::store::{RunFolder, StoreError};
+use crate::store::{Entered, RunFolder, StoreError};
 
 /// How a run is to be made.
 #[derive(Debug, Clone)]
@@ -62,10 +62,21 @@ pub struct Summary {
     pub cached: u64,
     /// Rows that ended as infra.
     pub infra: u64,
-    /// Why, with counts.
-    pub infra_reasons: BTreeMap<String, u64>,
+    /// Why, with counts of rows.
+    pub infra_reasons: BTreeMap<InfraCause, u64>,
     /// Whether it was interrupted.
     pub interrupted: bool,
+}
+
+/// One cause of infra rows.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InfraCause {
+    /// The class, in its string form.
+    pub class: &'static str,
+    /// What happened.
+    pub detail: String,
+    /// The blob with the log of what failed, where there is one.
+    pub log: Option<Digest>,
 }
 
 /// Why a run could not go on at all. Whatever concerns one instance only is a row and not an error.
@@ -79,7 +90,8 @@ pub enum ScoreError {
     Broken(String),
 }
 
-/// Scores a plan into a run folder.
+/// Scores a plan into a run folder. With the summary comes this process's place in the folder: as long as it is held,
+/// other processes leave the rows alone, so that a report can be made of them.
 ///
 /// # Errors
 /// When the run folder cannot be written. Everything else becomes a row.
@@ -91,9 +103,12 @@ pub async fn score(
     scheduler: Scheduler,
     events: Events,
     run: RunFolder,
-) -> Result<Summary, ScoreError> {
+) -> Result<(Summary, Entered), ScoreError> {
     events.send(Event::RunStarted { tasks: plan.tasks(settings.repeat), instances: plan.instances.len() as u64 });
-    forget_rows(plan, &run)?;
+    let jobs: Vec<InstanceJob> = plan.instances.iter().map(InstanceJob::new).collect();
+    let entered = run.enter()?;
+    let shown = lay_out_rows(plan, &jobs, &run, entered.alone())?;
+    entered.share()?;
     let shared = Arc::new(Shared {
         bench_root: bench_root.to_owned(),
         settings,
@@ -101,20 +116,13 @@ pub async fn score(
         scheduler: scheduler.clone(),
         events,
         run,
-        shows_head: plan.shows_head,
-        shows_merged: plan.shows_merged,
+        shown,
         counters: Counters::default(),
     });
     // One instance more than there are slots is kept ready, so that no slot waits for a checkout or a build.
     let ahead = Arc::new(Semaphore::new(scheduler.jobs() + 1));
     let mut tasks = JoinSet::new();
-    for instance in &plan.instances {
-        let job = InstanceJob {
-            instance: instance.instance.clone(),
-            comments: instance.comments.clone(),
-            revisions: instance.revisions.iter().map(|r| (*r).clone()).collect(),
-            missing: instance.missing.clone(),
-        };
+    for job in jobs {
         let shared = shared.clone();
         let ahead = ahead.clone();
         tasks.spawn(async move {
@@ -134,7 +142,7 @@ pub async fn score(
     }
     match first_error {
         Some(error) => Err(error),
-        None => Ok(shared.counters.summary(scheduler.is_stopping())),
+        None => Ok((shared.counters.summary(scheduler.is_stopping()), entered)),
     }
 }
 
@@ -146,26 +154,55 @@ pub(super) struct Shared {
     pub(super) scheduler: Scheduler,
     pub(super) events: Events,
     pub(super) run: RunFolder,
-    pub(super) shows_head: bool,
-    pub(super) shows_merged: bool,
+    pub(super) shown: Shown,
     pub(super) counters: Counters,
 }
 
-/// Takes the rows of the plan's comments and arms out of the index, so that a row that is not made anew (interrupted,
-/// killed, or no longer in the benchmark) reads as not run and never as an old answer.
-fn forget_rows(plan: &Plan<'_>, run: &RunFolder) -> Result<(), StoreError> {
+/// Which control rows the report shows: those of this run's arms, and those that an earlier run into the same folder
+/// showed. A control that was not asked for is kept only for the verdicts of the others.
+pub(super) struct Shown {
+    head: bool,
+    merged: bool,
+    earlier: HashSet<Digest>,
+}
+
+impl Shown {
+    pub(super) fn shows(&self, arm: &Arm, row: &Digest) -> bool {
+        let asked = match arm.as_str() {
+            Arm::HEAD => self.head,
+            Arm::MERGED => self.merged,
+            _ => true,
+        };
+        asked || self.earlier.contains(row)
+    }
+}
+
+/// Lays out the rows of the plan's comments and arms anew, so that one that is not made (interrupted, killed) reads as
+/// not run and never as an old answer, and takes out those that are no longer in the benchmark. Where another process
+/// scores into the same folder, its rows are not old, and only those that are not there yet are laid out.
+fn lay_out_rows(plan: &Plan<'_>, jobs: &[InstanceJob], run: &RunFolder, alone: bool) -> Result<Shown, StoreError> {
     let comments: HashSet<(&str, &CommentId)> =
-        plan.instances.iter().flat_map(|p| p.comments.iter().map(|c| (p.instance.instance_id.folded(), c))).collect();
-    let mut arms: HashSet<&Arm> = plan.instances.iter().flat_map(|p| p.revisions.iter().map(|r| &r.arm)).collect();
-    arms.extend(plan.instances.iter().flat_map(|p| p.missing.iter()));
-    let rows: Vec<Row> = run.rows()?;
-    let stale: Vec<Digest> = rows
-        .iter()
-        .filter(|row| {
-            comments.contains(&(row.instance_id.folded(), &row.comment))
-                && (row.arm.is_state() || arms.contains(&row.arm))
-        })
-        .map(Row::id)
-        .collect();
-    stale.iter().try_for_each(|id| run.remove_row(id))
+        jobs.iter().flat_map(|job| job.comments.iter().map(|c| (job.instance.instance_id.folded(), c))).collect();
+    let mut arms: HashSet<&Arm> = jobs.iter().flat_map(|job| job.revisions.iter().map(|r| &r.arm)).collect();
+    arms.extend(jobs.iter().flat_map(|job| job.missing.iter()));
+    let old: Vec<Row> = run.rows()?;
+    let earlier = old.iter().filter(|row| row.arm.is_state() && row.shown).map(Row::id).collect();
+    let shown = Shown { head: plan.shows_head, merged: plan.shows_merged, earlier };
+    let there: HashSet<Digest> = if alone { HashSet::new() } else { old.iter().map(Row::id).collect() };
+    let mut planned = HashSet::new();
+    for mut row in jobs.iter().flat_map(planned_rows) {
+        let id = row.id();
+        row.shown = shown.shows(&row.arm, &id);
+        if !there.contains(&id) {
+            run.put_row(&id, &row)?;
+        }
+        planned.insert(id);
+    }
+    let gone = old.iter().filter(|row| {
+        comments.contains(&(row.instance_id.folded(), &row.comment))
+            && (row.arm.is_state() || arms.contains(&row.arm))
+            && !planned.contains(&row.id())
+    });
+    gone.map(Row::id).try_for_each(|id| run.remove_row(&id))?;
+    Ok(shown)
 }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::instance::InstanceJob;
 use super::prepare::{Ready, State, Unavailable, disk, interrupted};
 use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
-use super::run::{ScoreError, Shared, Summary};
+use super::run::{InfraCause, ScoreError, Shared, Summary};
 use crate::engine::{Event, TaskId};
 use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
 use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, Subject, TestId};
@@ -20,17 +20,18 @@ use crate::sandbox::{End, Exit};
 pub(super) struct Counters {
     made: AtomicU64,
     cached: AtomicU64,
-    reasons: Mutex<BTreeMap<String, u64>>,
+    reasons: Mutex<BTreeMap<InfraCause, u64>>,
     recorded: Mutex<HashSet<Digest>>,
 }
 
 impl Counters {
-    pub(super) fn infra(&self, class: InfraReason, detail: &str) {
+    pub(super) fn infra(&self, class: InfraReason, detail: &str, log: Option<&Digest>) {
         if class == InfraReason::Interrupted {
             return;
         }
         if let Ok(mut reasons) = self.reasons.lock() {
-            *reasons.entry(format!("{}: {detail}", class.as_str())).or_default() += 1;
+            let cause = InfraCause { class: class.as_str(), detail: detail.to_owned(), log: log.cloned() };
+            *reasons.entry(cause).or_default() += 1;
         }
     }
 
@@ -60,12 +61,20 @@ impl Bound {
         ready: &Ready,
         comment: &CommentId,
     ) -> Result<Self, Unavailable> {
-        let oracle = job.instance.oracle(comment).cloned().ok_or_else(|| Unavailable {
-            class: InfraReason::Environment,
-            detail: format!("comment {comment} has no oracle"),
-        })?;
+        let environment = |detail: String| Unavailable::new(InfraReason::Environment, detail);
+        let oracle = job
+            .instance
+            .oracle(comment)
+            .cloned()
+            .ok_or_else(|| environment(format!("comment {comment} has no oracle")))?;
         let test = shared.bench_root.join(&oracle.test);
-        let bytes = fs_err::read(&test).map_err(|e| disk(&e.to_string()))?;
+        let bytes = fs_err::read(&test).map_err(|e| match e.kind() {
+            std::io::ErrorKind::NotFound => environment(format!(
+                "the benchmark has no test `{}` for comment {comment}; `redgreen check` names all that is missing",
+                oracle.test
+            )),
+            _ => disk(&e.to_string()),
+        })?;
         let settings = &shared.settings;
         let plan = oracle::plan(
             &oracle,
@@ -75,12 +84,8 @@ impl Bound {
             &ready.environment.tools,
             settings.policy,
         )
-        .map_err(|e| Unavailable { class: e.infra().unwrap_or(InfraReason::Environment), detail: e.to_string() })?;
-        let framework = shared
-            .services
-            .frameworks
-            .digest(oracle.framework)
-            .map_err(|e| Unavailable { class: InfraReason::Environment, detail: e.to_string() })?;
+        .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
+        let framework = shared.services.frameworks.digest(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let limits = &settings.limits;
         let key = json!({
             "schema": RECORD_SCHEMA,
@@ -165,10 +170,11 @@ pub(super) async fn run_state(
     let began = std::time::Instant::now();
     let made = match attempt(shared, ready, bound, state, expected, &task).await {
         Ok((evidence, classified)) => match classified.outcome {
+            Outcome::Infra(InfraReason::Interrupted) => Made::Infra(interrupted()),
             Outcome::Infra(class) => {
                 let detail =
                     classified.message.clone().unwrap_or_else(|| "the run says nothing of the code".to_owned());
-                Made::Infra(Unavailable { class, detail })
+                Made::Infra(Unavailable::new(class, detail).or_disk(&shared.services.cache))
             }
             _ => {
                 let record = record(shared, state, key, inputs, started, &evidence, classified)?;
@@ -179,9 +185,12 @@ pub(super) async fn run_state(
                 Made::Recorded(Box::new(record))
             }
         },
-        Err(why) => Made::Infra(why),
+        Err(why) => Made::Infra(why.or_disk(&shared.services.cache)),
     };
-    shared.counters.made.fetch_add(1, Ordering::Relaxed);
+    // A run that was broken off is no run that was made.
+    if !matches!(&made, Made::Infra(why) if why.class == InfraReason::Interrupted) {
+        shared.counters.made.fetch_add(1, Ordering::Relaxed);
+    }
     let outcome = match &made {
         Made::Recorded(record) => record.outcome.clone(),
         Made::Infra(why) => Outcome::Infra(why.class),
@@ -239,12 +248,12 @@ async fn attempt(
                 let classified = oracle::classify(&bound.plan, &evidence, expected);
                 match classified.outcome {
                     Outcome::Infra(class) if class.is_transient() => {
-                        Unavailable { class, detail: classified.message.clone().unwrap_or_default() }
+                        Unavailable::new(class, classified.message.clone().unwrap_or_default())
                     }
                     _ => return Ok((evidence, classified)),
                 }
             }
-            Err(error) => Unavailable { class: error.infra(), detail: error.to_string() },
+            Err(error) => Unavailable::new(error.infra(), error.to_string()),
         };
         tries += 1;
         if tries > shared.settings.infra_retries || !why.class.is_transient() || shared.scheduler.is_stopping() {

@@ -111,6 +111,7 @@ fn outcomes_of(loaded: &HashMap<Digest, Vec<OracleRecord>>, row: &Row) -> Vec<Ou
 fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy: Policy) -> Verdict {
     let mut outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
     let mut marks = row.marks.clone();
+    let mut log_of_failure = None;
     let plain = |kind, reason| Decision { verdict: kind, reason: Some(reason), marks: Vec::new() };
     let decision = match &row.state {
         RowState::Runs { .. } if records.is_empty() => {
@@ -126,7 +127,8 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy:
             VerdictKind::Invalid,
             oracle::check(controls).unwrap_or_else(|| VerdictReason::Control("bad when it was run".to_owned())),
         ),
-        RowState::Infra { class, detail } => {
+        RowState::Infra { class, detail, log } => {
+            log_of_failure.clone_from(log);
             outcomes = vec![Outcome::Infra(*class)];
             plain(VerdictKind::Invalid, VerdictReason::Infra(format!("{}: {detail}", class.as_str())))
         }
@@ -139,6 +141,9 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy:
     let mut evidence = Extra::new();
     if let Some(record) = telling {
         evidence.extend(record.evidence.iter().map(|(name, digest)| (name.clone(), digest.as_str().into())));
+    }
+    if let Some(log) = &log_of_failure {
+        evidence.insert("log".to_owned(), log.as_str().into());
     }
     if let Some(patch) = &row.patch {
         evidence.insert("patch".to_owned(), patch.as_str().into());
