@@ -27,6 +27,8 @@ enum Verb {
 
 /// Fetch and build the environments of a benchmark's instances, so that scoring needs no network.
 ///
+/// What is in the cache is not made again. Exit code 3 when one could not be made.
+///
 /// Example: redgreen env build BENCH --mirrors ~/mirrors
 #[derive(Debug, clap::Args)]
 struct BuildArgs {

@@ -15,6 +15,7 @@ use crate::store::bench::{self, Content, WriteMode};
 /// Turn foreign data into a benchmark folder.
 ///
 /// Whatever does not come through is named: as a problem with file and line, or as a typed row of `attrition.jsonl`.
+/// With `--mirrors`, merged commits that the data lacks are looked for there. An import never uses the network.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -43,7 +44,7 @@ enum What {
 
 #[derive(Debug, clap::Args)]
 struct One {
-    /// What to import.
+    /// What to import: a file or folder; for c-CRAB also PATH@REV, a git directory at a revision.
     #[arg(value_name = "SRC")]
     source: PathBuf,
     #[command(flatten)]
@@ -52,7 +53,7 @@ struct One {
 
 #[derive(Debug, clap::Args)]
 struct Several {
-    /// What to import.
+    /// The instances' folders, or folders of them.
     #[arg(value_name = "DIR", required = true)]
     sources: Vec<PathBuf>,
     #[command(flatten)]
@@ -84,7 +85,7 @@ struct To {
 
 #[derive(Debug, clap::Args)]
 struct Predictions {
-    /// The predictions.
+    /// The predictions, or revisions in redgreen's own form.
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// The benchmark folder to add them to.

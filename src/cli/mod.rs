@@ -30,7 +30,14 @@ use printer::{ClosedPipe, Printer};
 /// review), runs every test on every revision in a clean sandbox, and reports pass rates per tool.
 #[derive(Debug, Parser)]
 #[command(name = "redgreen", version, about, long_about, max_term_width = 120)]
-#[command(after_help = "Exit codes: 0 done, 1 a gate says no, 2 usage, 3 some work ended as infra, 130 interrupted.\n\
+#[command(after_help = "\
+Exit codes:
+  0    done; a low pass rate is no error
+  1    a check that you asked for says no
+  2    wrong usage or input
+  3    some work ended as infra: the machine's fault, tried again by the next run
+  130  interrupted: the same command goes on
+
 Example: redgreen score examples/quickstart")]
 struct Args {
     #[command(subcommand)]

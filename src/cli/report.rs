@@ -13,7 +13,7 @@ use crate::store::bench::Benchmark;
 
 /// Report a run from its records, or a benchmark's recorded verdicts. Runs nothing.
 ///
-/// The report's files (JSON, Markdown, CSV, a summary in SWE-bench's shape) are written to `RUN/report/`.
+/// The files of a run's report (JSON, Markdown, CSV, a summary in SWE-bench's shape) are written to `RUN/report/`.
 ///
 /// Example: redgreen report redgreen-runs/quickstart-1 --json
 #[derive(Debug, clap::Args)]

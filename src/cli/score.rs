@@ -20,6 +20,9 @@ use crate::store::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_r
 
 /// Run every oracle on every revision in a clean sandbox, decide verdicts, report pass rates per arm.
 ///
+/// An oracle is the test bound to one human comment; a revision is a coding agent's patch; an arm is where the agent's
+/// guidance came from, as a rule a review tool. The report is printed and written to the run folder.
+///
 /// Running the same command again goes on where it stopped: what is on record is not run again, and infrastructure
 /// failures are tried again. The controls `head` (no change: must fail) and `merged` (the gold patch: must pass) are run
 /// first, on this machine, whether or not they are among `--arms`.
@@ -30,7 +33,7 @@ pub(super) struct Args {
     /// The benchmark folder.
     #[arg(value_name = "BENCH")]
     bench: PathBuf,
-    /// The run folder [default: the newest fitting one in `redgreen-runs`, else a new one].
+    /// The run folder, made where it is not there [default: the newest fitting one in `redgreen-runs`, else a new one].
     #[arg(long, value_name = "RUN")]
     out: Option<PathBuf>,
     /// Start a new run folder even where a fitting one is there.
@@ -49,7 +52,7 @@ pub(super) struct Args {
     /// [default: final where there is one, else valid].
     #[arg(long, value_name = "WHICH", value_parser = parse_denominator)]
     denominator: Option<Denominator>,
-    /// Verdict policy: `strict`, or `c-crab` to replay that release by its own rule.
+    /// Verdict policy: `strict` (the default), or `c-crab` to replay that release by its own rule.
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     policy: Option<Policy>,
     /// More revisions (ours or SWE-bench predictions); one with the same key replaces the benchmark's. May be repeated.
@@ -61,13 +64,14 @@ pub(super) struct Args {
     /// Seconds for one oracle run [default: 120].
     #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
     timeout: Option<Duration>,
-    /// Memory for one oracle run [default: 2G].
+    /// Memory for one oracle run, as `512M` or `4G` [default: 2G].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
     /// Oracle runs at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
-    /// Where oracles run: `local` (embedded) or `none` (no isolation; only when typed).
+    /// Where oracles run: `local` (the embedded sandbox, the default) or `none` (no isolation; for root, and only when
+    /// typed). `docker` is planned.
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
     /// Run again what is on record.

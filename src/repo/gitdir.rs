@@ -91,8 +91,11 @@ fn fill(
     let odb = repository.odb()?;
     let objects = reader.git().commondir().join("objects");
     odb.add_disk_alternate(&objects.to_string_lossy())?;
-    // libgit2 looks for deltas in every pack that it writes. Above this size it does not, and that is most of the time.
-    repository.config()?.set_i64("core.bigFileThreshold", 1)?;
+    // libgit2 looks for deltas in every pack that it writes, which takes most of the time. Above the size of a big file
+    // it does not; it reads that size from the first of these keys (1.9), where the second is meant.
+    for key in ["pack.deltaCacheSize", "core.bigFileThreshold"] {
+        repository.config()?.set_i64(key, 1)?;
+    }
 
     let who = Signature::new("redgreen", "redgreen@localhost", &Time::new(SNAPSHOT_TIME, 0))?;
     let root_tree = repository.find_tree(*trees.first().unwrap_or(&Oid::ZERO_SHA1))?;

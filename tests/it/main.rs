@@ -3,10 +3,12 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod cli;
+mod docs;
 mod environment;
 mod import;
 mod oracle;
 mod quickstart;
+mod repo;
 mod sandbox;
 mod support;
 mod truth;

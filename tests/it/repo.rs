@@ -24,9 +24,12 @@ const EXECUTABLE: i32 = 0o100_755;
 const LINK: i32 = 0o120_000;
 const SUBMODULE: i32 = 0o160_000;
 
+/// Files by path: mode and blob.
+type Names = BTreeMap<Vec<u8>, (i32, Oid)>;
+
 /// Writes a tree's objects, whatever the names.
-fn write_tree(git: &git2::Repository, files: &BTreeMap<Vec<u8>, (i32, Oid)>) -> Oid {
-    let mut folders: BTreeMap<Vec<u8>, BTreeMap<Vec<u8>, (i32, Oid)>> = BTreeMap::new();
+fn write_tree(git: &git2::Repository, files: &Names) -> Oid {
+    let mut folders: BTreeMap<Vec<u8>, Names> = BTreeMap::new();
     let mut entries: Vec<(Vec<u8>, i32, Oid)> = Vec::new();
     for (path, (mode, id)) in files {
         match path.iter().position(|b| *b == b'/') {
