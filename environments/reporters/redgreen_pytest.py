@@ -58,10 +58,9 @@ def under(path, folder):
     return path is not None and (path == folder or path.startswith(folder.rstrip(os.sep) + os.sep))
 
 
-def ran_project(before, own_files):
-    """Whether code of the current directory was loaded: True, False, or None where that cannot be told."""
-    folder = os.path.realpath(os.getcwd())
-    site = [path for path in map(os.path.realpath, sys.path) if os.path.basename(path).endswith("-packages")]
+def ran_project(before, own_files, folder):
+    """Whether code of the folder was loaded: True, False, or None where that cannot be told."""
+    site = [os.path.realpath(path) for path in sys.path if os.path.basename(path).endswith("-packages")]
     family = (
         "pytest _pytest py pluggy iniconfig packaging pygments attr attrs six more_itertools atomicwrites pathlib2 "
         "importlib_metadata zipp typing_extensions tomli exceptiongroup colorama setuptools pkg_resources"
@@ -71,7 +70,7 @@ def ran_project(before, own_files):
         path = getattr(module, "__file__", None)
         if not isinstance(path, str):
             continue
-        path = os.path.realpath(path)
+        path = os.path.realpath(os.path.join(folder, path))
         if path in own_files:
             space = getattr(module, "__dict__", {})
             unsure = unsure or any(word in space for word in ("subprocess", "multiprocessing", "os"))
@@ -158,6 +157,7 @@ class Reporter(object):
 
 def main():
     channel = Channel()
+    folder = os.path.realpath(os.getcwd())  # the tests may go elsewhere, and remove it
     # As `python -m pytest` does: the current directory comes first, not this script's.
     sys.path[0] = os.getcwd()
     import pytest
@@ -166,8 +166,11 @@ def main():
     before = set(sys.modules)
     reporter = Reporter(channel)
     code = pytest.main(sys.argv[1:], plugins=[reporter])
-    channel.end(code, ran_project(before, reporter.files))
-    sys.stdout.flush()
+    channel.end(code, ran_project(before, reporter.files, folder))
+    try:
+        sys.stdout.flush()
+    except Exception:  # the code under test may have closed or replaced it
+        pass
     sys.exit(int(code))
 
 

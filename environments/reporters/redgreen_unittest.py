@@ -68,15 +68,30 @@ def under(path, folder):
     return path == folder or path.startswith(folder.rstrip(os.sep) + os.sep)
 
 
-def ran_project(before, test):
-    """Whether code of the current directory was loaded: True, False, or None where that cannot be told."""
-    folder = os.path.realpath(os.getcwd())
+def say(text):
+    """For whoever reads the log; the code under test may have closed or replaced the stream."""
+    try:
+        sys.stderr.write(text)
+    except Exception:
+        pass
+
+
+def flush():
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except Exception:
+            pass
+
+
+def ran_project(before, test, folder):
+    """Whether code of the folder was loaded: True, False, or None where that cannot be told."""
     unsure = False
     for name, module in list(sys.modules.items()):
         path = getattr(module, "__file__", None)
         if not isinstance(path, str):
             continue
-        path = os.path.realpath(path)
+        path = os.path.realpath(os.path.join(folder, path))
         if path == test:
             space = getattr(module, "__dict__", {})
             unsure = unsure or any(word in space for word in ("subprocess", "multiprocessing", "os"))
@@ -124,7 +139,7 @@ class Result(unittest.TestResult):
         name = test.id()
         if name.startswith(self.prefix):
             name = name[len(self.prefix):]
-        sys.stderr.write("%s ... %s\n" % (name, status))
+        say("%s ... %s\n" % (name, status))
         self.channel.send(
             "test",
             id=name,
@@ -144,7 +159,7 @@ class Result(unittest.TestResult):
 
     def addError(self, test, err):
         self.fault(test, err)
-        sys.stderr.write(self._exc_info_to_string(err, test) + "\n")
+        say(self._exc_info_to_string(err, test) + "\n")
 
     addFailure = addError
 
@@ -180,7 +195,9 @@ def load(path):
 
 def main():
     channel = Channel()
+    folder = os.path.realpath(os.getcwd())  # the tests may go elsewhere, and remove it
     path = os.path.abspath(sys.argv[1])
+    test = os.path.realpath(path)
     sys.argv[:] = [path]
     # As `python -m unittest` does: the current directory comes first, not this script's.
     sys.path[0] = os.getcwd()
@@ -204,9 +221,8 @@ def main():
         result = Result(channel, module.__name__)
         unittest.defaultTestLoader.loadTestsFromModule(module).run(result)
         code = 1 if result.bad else 0 if result.seen else 5
-    channel.end(code, ran_project(before, os.path.realpath(path)))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    channel.end(code, ran_project(before, test, folder))
+    flush()
     sys.exit(code)
 
 

@@ -21,6 +21,9 @@ const GREEN: &str = ". ./clamp.sh\n[ \"$(clamp 3 0 5)\" = 3 ]\n";
 /// Asks for what neither does.
 const RED: &str = ". ./clamp.sh\n[ \"$(clamp 9 0 5)\" = 7 ]\n";
 
+/// Instance, comment, arm; verdict, beginning of the reason, marks beside `channel: weak`.
+type Want = (&'static str, &'static str, &'static str, &'static str, &'static str, &'static [&'static str]);
+
 fn one(text: &str) -> BTreeMap<String, String> {
     BTreeMap::from([("clamp.sh".to_owned(), text.to_owned())])
 }
@@ -85,9 +88,8 @@ fn bad_controls_and_infra_take_their_own_rows_only() {
         ["score", &bench, "--out", &run, "--mirrors", &mirrors, "--offline", "--denominator", "all", "--json"];
     let report = place.run(&arguments).exits(3).json();
 
-    // (instance, comment, arm): verdict, beginning of the reason, marks beside `channel: weak`
     let both = ["right", "wrong"];
-    let mut table: Vec<(&str, &str, &str, &str, &str, &[&str])> = vec![
+    let mut table: Vec<Want> = vec![
         ("sound", "good", "right", "pass", "", &[]),
         ("sound", "good", "wrong", "fail", "failed", &[]),
         ("sound", "declared", "right", "pass", "", &[]),
@@ -98,7 +100,7 @@ fn bad_controls_and_infra_take_their_own_rows_only() {
     ];
     for arm in both {
         table.extend([
-            ("sound", "green", arm, "invalid", "control: head passed", &[] as &[&str]),
+            ("sound", "green", arm, "invalid", "control: head passed", &[] as &[_]),
             ("sound", "red", arm, "invalid", "control: merged failed", &[]),
             ("sound", "errs", arm, "invalid", "control: head errored(runner)", &[]),
             ("sound", "bare", arm, "invalid", "no-oracle", &[]),
