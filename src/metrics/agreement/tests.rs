@@ -127,3 +127,12 @@ fn first_lines_are_compared_where_both_fail_and_have_one() {
     let result = agreement(&theirs, &[revision("a", "d")], &rows);
     assert_eq!(result.first_line, FirstLine { equal: 1, compared: 2 });
 }
+
+#[test]
+fn pytests_two_spellings_of_a_missing_exception_are_one_line() {
+    let same = |a: &str, b: &str| plain_line(a) == plain_line(b);
+    assert!(same("Failed: DID NOT RAISE <class 'a.b.DomainError'>", "Failed: DID NOT RAISE DomainError"));
+    assert!(same("Failed: DID NOT RAISE <class 'ValueError'> ", "Failed: DID NOT RAISE ValueError"));
+    assert!(!same("Failed: DID NOT RAISE <class 'a.TypeError'>", "Failed: DID NOT RAISE ValueError"));
+    assert!(!same("assert 1 == 2", "assert 1 == 3"));
+}
