@@ -35,13 +35,14 @@ impl TerminalProgress {
 
 impl Reporter for TerminalProgress {
     fn on_event(&mut self, event: &Stamped, progress: &Progress) {
-        if let Some(line) = self.lines.of(&event.event) {
-            self.bar.println(line);
-        }
         if matches!(event.event, Event::RunFinished) {
             self.bar.finish_and_clear();
-        } else {
-            self.show(progress);
+            return;
+        }
+        // A line draws the bar again, which is to be of this event already.
+        self.show(progress);
+        if let Some(line) = self.lines.of(&event.event) {
+            self.bar.println(line);
         }
     }
 
