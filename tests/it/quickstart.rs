@@ -105,9 +105,9 @@ fn one_changed_hunk_changes_exactly_one_cell() {
             let mut row: Value = serde_json::from_str(line).unwrap();
             if row["arm"] == "owl-review" && row["instance_id"].as_str().unwrap().contains("tally-3") {
                 let patch = row["patch"].as_str().unwrap();
-                row["patch"] = patch.replacen("\n+", "\n+# a remark\n+", 1).into();
-                let header = row["patch"].as_str().unwrap().to_owned();
-                row["patch"] = grow_first_hunk(&header).into();
+                let (header, hunks) = patch.split_at(patch.find("\n@@ ").unwrap());
+                let remarked = format!("{header}{}", hunks.replacen("\n+", "\n+# a remark\n+", 1));
+                row["patch"] = grow_first_hunk(&remarked).into();
                 changed += 1;
             }
             row.to_string()
