@@ -138,7 +138,8 @@ async fn a_bare_python_sees_the_tree_and_no_package_of_the_host() {
                   print(inside.VALUE + top.VALUE, sys.prefix, [d.metadata['Name'] for d in m.distributions()])";
     let exit = room.run(&prepared, &head, None, &["python", "-c", script]).await;
     assert_eq!(output(&exit), "43 /env/python []\n");
-    assert_eq!(room.said(), ["python: create the virtual environment"]);
+    let steps = ["python: create the virtual environment", "python: leave nothing to run at the interpreter's start"];
+    assert_eq!(room.said(), steps);
     assert_eq!(prepared.lock, json!({"python": []}));
 
     let again = room.prepare(value, &head).await.unwrap();
@@ -147,7 +148,7 @@ async fn a_bare_python_sees_the_tree_and_no_package_of_the_host() {
     let other = room.prepare(json!({"language": "python", "project": "none"}), &head).await.unwrap();
     assert_eq!(room.said(), Vec::<String>::new());
     assert_ne!(other.digest, prepared.digest);
-    assert!(!other.variables.contains_key("PYTHONPATH"));
+    assert_eq!(other.variables["PYTHONPATH"], "/env/python/start");
 }
 
 /// A build back end of the project's own, so that nothing has to be fetched. It writes one untracked file, and appends
