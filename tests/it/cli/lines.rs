@@ -37,7 +37,13 @@ fn no_verb_lists_the_verbs() {
       -h, --help     Print help (see more with '--help')
       -V, --version  Print version
 
-    Exit codes: 0 done, 1 a gate says no, 2 usage, 3 some work ended as infra, 130 interrupted.
+    Exit codes:
+      0    done; a low pass rate is no error
+      1    a check that you asked for says no
+      2    wrong usage or input
+      3    some work ended as infra: the machine's fault, tried again by the next run
+      130  interrupted: the same command goes on
+
     Example: redgreen score examples/quickstart
     ");
 }
