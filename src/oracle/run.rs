@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +15,9 @@ use super::alive::shows_life;
 use super::error::RunError;
 use super::plan::{Placement, Plan};
 use super::reporters::REPORTERS;
+
+/// The time of a snapshot's files: 2000-01-01 00:00 UTC.
+const TREE_TIME: Duration = Duration::from_secs(946_684_800);
 
 /// What a run stands on: one state of the repository in its environment.
 #[derive(Debug, Clone, Default)]
@@ -135,7 +138,7 @@ pub async fn run_once(
         }
         None => subject,
     };
-    let staged = Staged::new(plan, scratch, sandbox.owner()).map_err(RunError::Staging)?;
+    let staged = Staged::new(plan, subject, scratch, sandbox.owner()).map_err(RunError::Staging)?;
     let task = oracle_task(subject, plan, limits, &staged);
     let exit = sandbox.run(&task, cancel).await?;
     let may_be_missing = !exit.cancelled && !exit.timed_out && !exit.out_of_memory && !shows_life(plan, &exit);
@@ -211,7 +214,7 @@ struct Staged {
 }
 
 impl Staged {
-    fn new(plan: &Plan, scratch: &Path, owner: (u32, u32)) -> io::Result<Self> {
+    fn new(plan: &Plan, subject: &Subject, scratch: &Path, owner: (u32, u32)) -> io::Result<Self> {
         let folder = fresh_folder(scratch, "test-", owner)?;
         let relative = match &plan.placement {
             Placement::InTree { path } => Path::new(path),
@@ -231,6 +234,11 @@ impl Staged {
             let mode = if executable || !is_file { 0o755 } else { 0o644 };
             fs_err::set_permissions(&at, std::fs::Permissions::from_mode(mode))?;
             give(&at, owner)?;
+        }
+        if !subject.workspace.iter().any(|layer| layer.join(relative).symlink_metadata().is_ok()) {
+            // A file that is new to the tree can't be in any cache. Dated like the tree, it does not make cargo run the
+            // package's build script, and then compile everything, again; in another test's place it must be newer.
+            fs_err::File::open(&at)?.into_parts().0.set_modified(SystemTime::UNIX_EPOCH + TREE_TIME)?;
         }
         Ok(Self { folder, test: at })
     }
