@@ -6,7 +6,7 @@ use super::Outcome;
 use super::common;
 use super::error::{CliError, Status};
 use super::printer::Printer;
-use crate::metrics::{Denominator, recorded_report};
+use crate::metrics::{Agreement, CommentRow, CommentSet, Denominator, recorded_report, recorded_verdicts};
 use crate::report::{RenderError, build, tables, write_files};
 use crate::store::bench::Benchmark;
 use crate::store::{RunFolder, StoreError};
@@ -91,7 +91,23 @@ fn recorded(args: &Args, printer: &Printer) -> Outcome {
     let scores = recorded_report(&loaded.manifest, &loaded.instances, &loaded.recorded, denominator)
         .map_err(|e| CliError::usage(e.to_string()))?;
     if args.json {
-        printer.value(&scores)?;
+        // The same fields as the report of a run; nothing ran, so there is nothing to agree with.
+        let set = CommentSet::of(&loaded.manifest, &loaded.instances, denominator)
+            .map_err(|e| CliError::usage(e.to_string()))?;
+        let counted: std::collections::BTreeSet<_> = set.rows.iter().map(CommentRow::key).collect();
+        let verdicts: Vec<_> = recorded_verdicts(&loaded.recorded)
+            .into_iter()
+            .filter(|v| counted.contains(&(&v.instance_id, &v.comment)))
+            .collect();
+        printer.value(&serde_json::json!({
+            "denominator": scores.denominator,
+            "arms": scores.arms,
+            "overlap": scores.overlap,
+            "outcomes": scores.outcomes,
+            "breakdown": scores.breakdown,
+            "agreement": Agreement::default(),
+            "verdicts": verdicts,
+        }))?;
     } else {
         printer.data(&tables::recorded(&loaded.manifest.name, &scores))?;
     }
