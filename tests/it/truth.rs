@@ -4,6 +4,7 @@
 
 mod controls;
 mod fixture;
+mod network;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};
