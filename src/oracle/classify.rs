@@ -96,7 +96,11 @@ pub fn classify(plan: &Plan, evidence: &RunEvidence, expected: Option<&[TestId]>
     if let Some(probe) = evidence.probe.as_ref().filter(|probe| !is_good(probe)) {
         let reason = if probe.cancelled { InfraReason::Interrupted } else { InfraReason::Environment };
         classified.outcome = Outcome::Infra(reason);
-        classified.message = last_line(&probe.stderr.text());
+        let said = last_line(&probe.stderr.text()).unwrap_or_else(|| "it says nothing".to_owned());
+        let name = plan.framework.as_str();
+        classified.message = Some(format!(
+            "the environment cannot run `{name}`: {said}; is `{name}` among the environment's `packages`?"
+        ));
         return classified;
     }
     if plan.result == ResultKind::Exit {

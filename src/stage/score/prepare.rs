@@ -215,8 +215,7 @@ fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<Sta
 }
 
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
-/// oracles need. A framework that is a package comes from a layer and never from the host, so it is added where an
-/// oracle needs it and no package is it.
+/// oracles need. A framework that is a package (pytest) comes from a layer and never from the host.
 fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
     let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
@@ -231,8 +230,9 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         extra: Default::default(),
     });
     let resolved = environments.resolve(&spec).map_err(|e| of_environment(&e))?;
-    let needs_pytest = frameworks.contains(&Framework::Pytest) && resolved.definition.name == "python";
-    Ok(if needs_pytest { resolved.with_packages(&["pytest"]) } else { resolved })
+    // What an environment says is taken at its word; one that nobody described gets what its oracles need.
+    let bare = instance.environment.is_none() && resolved.definition.name == "python";
+    Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
 }
 
 /// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
