@@ -12,7 +12,7 @@ use crate::model::{Arm, CommentId, FrozenRow, Instance, Revision};
 pub struct Selection {
     /// Instance ids to take; `None`: all.
     pub instances: Option<GlobSet>,
-    /// A slice of the chosen instances in the dataset's order, start and end.
+    /// A slice of the chosen instances that have a comment in the denominator, in the dataset's order: start and end.
     pub slice: Option<(usize, Option<usize>)>,
     /// Arms to take; `None`: all recorded ones plus `head` and `merged`.
     pub arms: Option<Vec<Arm>>,
@@ -76,8 +76,6 @@ pub fn plan<'a>(
         .filter(|i| selection.instances.as_ref().is_none_or(|globs| globs.is_match(i.instance_id.folded())));
     let (start, end) = selection.slice.unwrap_or((0, None));
     let plans = chosen
-        .skip(start)
-        .take(end.map_or(usize::MAX, |end| end.saturating_sub(start)))
         .filter_map(|instance| {
             let in_denominator = |id: &CommentId| match selection.denominator {
                 Denominator::All => true,
@@ -100,6 +98,8 @@ pub fn plan<'a>(
             let missing = arms.iter().filter(|a| !present.contains(a)).cloned().collect();
             Some(InstancePlan { instance, comments, revisions, missing })
         })
+        .skip(start)
+        .take(end.map_or(usize::MAX, |end| end.saturating_sub(start)))
         .collect();
     Plan { instances: plans, shows_head, shows_merged, unknown_arms }
 }

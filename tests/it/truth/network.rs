@@ -27,8 +27,10 @@ def test_values_above_are_cut(value, wanted):
     assert clamp(value, 0, 5) == wanted
 ";
 
-/// What revisions of the Python module deserve: name, module, what it writes beside it, verdict, reason.
-const PYTHON: [(&str, &str, Option<(&str, &str)>, &str, &str); 9] = [
+/// A revision of the Python module: name, module, what it writes beside it; verdict, beginning of the reason.
+type Revision = (&'static str, &'static str, Option<(&'static str, &'static str)>, &'static str, &'static str);
+
+const PYTHON: [Revision; 9] = [
     ("other words", "def clamp(v, low, high):\n    return sorted((low, v, high))[1]\n", None, "pass", ""),
     ("wrong value", "def clamp(v, low, high):\n    return 4\n", None, "fail", "failed"),
     ("type error", "def clamp(v, low, high):\n    return v + 'x'\n", None, "fail", "errored(exception)"),
