@@ -75,8 +75,9 @@ struct To {
     /// Write into a folder that holds something else.
     #[arg(long)]
     force: bool,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
+    /// Folder with repositories, to find merged commits in; may be repeated. An import never clones.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    mirrors: Vec<PathBuf>,
     #[command(flatten)]
     cache: CacheOption,
     /// Print the summary as JSON.
@@ -115,10 +116,10 @@ fn import_with(to: &To, work: impl FnOnce(&Options<'_>) -> Result<Imported, Impo
     let layers = common::layers()?;
     let environments = to.environments.as_deref().map(Environments::read).transpose().map_err(|e| failed(&e))?;
     let cache = to.cache.resolve(&layers)?.value;
-    let repositories = to.repositories.resolve(&layers)?;
     // Merged commits are looked for only where the repositories are at hand: an import does not clone.
-    let mut sources = common::repo_sources(&repositories, &cache, Vec::new());
-    sources.offline = true;
+    let repositories =
+        RepositoryOptions { mirrors: to.mirrors.clone(), clone_from: None, offline: true }.resolve(&layers)?;
+    let sources = common::repo_sources(&repositories, &cache, Vec::new());
     let notes = std::cell::RefCell::new(Vec::new());
     let find = |instance: &Instance| -> Option<(String, MergedKind)> {
         let found = sources.open(&instance.repo).and_then(|repository| {
