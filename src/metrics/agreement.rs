@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::formats::ccrab::says_no_changes;
 use crate::model::{
     CommentId, ErrorKind, InstanceId, Outcome, RecordedVerdict, Revision, RevisionStatus, Verdict, VerdictKind,
 };
@@ -107,7 +106,7 @@ pub fn agreement(recorded: &[RecordedVerdict], revisions: &[Revision], replayed:
 /// Whether the pair passes here, or why it says nothing.
 fn compare(recorded: &RecordedVerdict, revision: Option<&Revision>, replayed: &Replayed<'_>) -> Result<bool, String> {
     let here = replayed.verdict;
-    if says_no_changes(recorded) {
+    if recorded.says_no_changes() {
         return Ok(false);
     }
     let Some(revision) = revision else { return Err("no revision".to_owned()) };

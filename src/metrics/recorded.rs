@@ -1,7 +1,6 @@
 //! Scores from the verdicts that came with the data, without running anything.
 
 use super::{CommentSet, Denominator, DenominatorError, Scores, arms_in_order, scores};
-use crate::formats::ccrab::says_no_changes;
 use crate::model::{Arm, BenchManifest, Extra, Instance, RecordedVerdict, Verdict, VerdictKind, VerdictReason};
 
 /// Recorded verdicts as rows of a report. Nothing ran here: no outcomes, no seconds, no keys.
@@ -17,7 +16,7 @@ pub fn recorded_verdicts(recorded: &[RecordedVerdict]) -> Vec<Verdict> {
             attempt: 1,
             outcomes: Vec::new(),
             verdict: if row.passed { VerdictKind::Pass } else { VerdictKind::Fail },
-            reason: match (row.passed, says_no_changes(row)) {
+            reason: match (row.passed, row.says_no_changes()) {
                 (true, _) => None,
                 (false, true) => Some(VerdictReason::NoChanges.to_string()),
                 (false, false) => Some(row.error.clone().unwrap_or_else(|| "recorded".to_owned())),

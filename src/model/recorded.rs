@@ -25,3 +25,13 @@ pub struct RecordedVerdict {
     #[serde(flatten)]
     pub extra: Extra,
 }
+
+impl RecordedVerdict {
+    /// The error note of an agent that left the tree as it was, in c-CRAB's words.
+    pub const NO_CHANGES: &'static str = "Agent made no changes";
+
+    /// Whether it carries the note that the agent changed nothing.
+    pub fn says_no_changes(&self) -> bool {
+        self.error.as_deref().map(str::trim) == Some(Self::NO_CHANGES)
+    }
+}

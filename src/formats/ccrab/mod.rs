@@ -12,7 +12,6 @@ mod text_only;
 mod wire;
 
 pub use join::{Joined, join};
-pub(crate) use outcome::says_no_changes;
 pub use place::{Place, place};
 pub use text_only::is_text_only;
 

@@ -1,20 +1,12 @@
 //! What the recorded texts say.
 
-use crate::model::{Framework, RecordedVerdict};
-
-/// The note with which the release marks an agent that left the tree as it was.
-pub(super) const NO_CHANGES: &str = "Agent made no changes";
+use crate::model::Framework;
 
 /// The first failing assertion's line of a recorded pytest output: the first line that starts with `E `, without the
 /// mark.
 pub(super) fn first_line(output: &str) -> Option<String> {
     let line = output.lines().find_map(|line| line.strip_prefix("E "))?.trim();
     (!line.is_empty()).then(|| line.to_owned())
-}
-
-/// Whether a recorded verdict carries the note that the agent changed nothing.
-pub(crate) fn says_no_changes(recorded: &RecordedVerdict) -> bool {
-    recorded.error.as_deref().map(str::trim) == Some(NO_CHANGES)
 }
 
 /// The framework of a generated test, by its language.

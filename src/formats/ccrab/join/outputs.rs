@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::instance::Tested;
 use super::{Evaluated, Joined};
-use crate::formats::ccrab::outcome::{NO_CHANGES, first_line};
+use crate::formats::ccrab::outcome::first_line;
 use crate::formats::ccrab::wire::{EvaluationFile, EvaluationRow, ResolutionFile, ResolutionRow};
 use crate::formats::ccrab::{Folder, Release};
 use crate::model::{
@@ -212,14 +212,14 @@ impl Source<'_> {
         mut extra: Extra,
         joined: &mut Joined,
     ) {
-        let noted = !errors.is_empty() && errors.iter().all(|e| e.map(str::trim) == Some(NO_CHANGES));
+        let noted = !errors.is_empty() && errors.iter().all(|e| e.map(str::trim) == Some(RecordedVerdict::NO_CHANGES));
         let status = match (patch.trim().is_empty(), noted, &error) {
             (true, true, _) => RevisionStatus::NoChanges,
             (_, _, Some(_)) => RevisionStatus::Errored,
             _ => RevisionStatus::Done,
         };
         if status == RevisionStatus::NoChanges {
-            let detail = format!("the record says `{NO_CHANGES}`");
+            let detail = format!("the record says `{}`", RecordedVerdict::NO_CHANGES);
             self.lose(id, None, AttritionScope::Revision, AttritionReason::NoChanges, detail, joined);
         } else if patch.trim().is_empty() {
             let detail = "the recorded diff is empty, and nothing says that the agent made no changes";
