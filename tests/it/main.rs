@@ -2,11 +2,19 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
+mod again;
+mod channel;
 mod cli;
+mod configuration;
+mod crash;
 mod docs;
 mod environment;
+mod hostile;
 mod import;
+mod leaks;
+mod load;
 mod oracle;
+mod pages;
 mod quickstart;
 mod repo;
 mod resume;

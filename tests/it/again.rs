@@ -1,0 +1,1 @@
+//! Running again: one verdict, what is missing, two runs compared; deadlines and limits of a whole run.

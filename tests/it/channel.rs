@@ -1,0 +1,1 @@
+//! The result channel: what a forger tries, what canaries see.

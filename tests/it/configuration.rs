@@ -1,0 +1,1 @@
+//! Revisions that touch test configuration, and caches that must not be stale.

@@ -1,0 +1,1 @@
+//! `kill -9` at named points and at random instants.

@@ -1,0 +1,1 @@
+//! The hostile table: revisions that misbehave, and the verdicts that they deserve.

@@ -1,0 +1,1 @@
+//! Checkouts that hold the future, and those that do not.
