@@ -6,6 +6,7 @@ mod base;
 mod changes;
 mod error;
 mod gitdir;
+pub mod leak;
 mod lock;
 mod merged;
 mod mirrors;
