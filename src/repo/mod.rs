@@ -6,6 +6,7 @@ mod base;
 mod changes;
 mod error;
 mod gitdir;
+mod handout;
 pub mod leak;
 mod lock;
 mod merged;
@@ -25,6 +26,7 @@ mod write;
 pub use base::{BaseTree, EntryKind, MemoryTree};
 pub use changes::{Change, ChangeSet, FileContent, FileMode};
 pub use error::RepoError;
+pub use handout::{HandOut, HandOutError};
 pub use patch::{
     Applied, ApplyMethod, Escape, MAX_FILE, MAX_PATCH, Normalised, PatchError, apply_patch, normalise_patch,
 };
