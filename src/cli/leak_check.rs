@@ -11,8 +11,8 @@ use super::error::{CliError, Status};
 use super::printer::Printer;
 use super::snapshot::of_repo;
 use crate::model::Instance;
-use crate::repo::leak::{LeakCheck, LeakError, LeakMode, LeakReport};
 use crate::repo::Repository;
+use crate::repo::leak::{LeakCheck, LeakError, LeakMode, LeakReport};
 use crate::report::counted;
 use crate::store::cache::Bucket;
 
@@ -164,7 +164,9 @@ pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
     for folder in &args.packages {
         if !folder.is_dir() {
-            return Err(CliError::usage(format!("there is no folder `{}`, named by `--packages`", folder.display())).into());
+            return Err(
+                CliError::usage(format!("there is no folder `{}`, named by `--packages`", folder.display())).into()
+            );
         }
     }
     let cache = args.cache.resolve(&common::layers()?)?.value;
@@ -212,7 +214,7 @@ fn failed(error: &LeakError) -> CliError {
 /// Findings for people.
 pub(super) fn render(report: &LeakReport) -> String {
     let mut text = String::new();
-    for finding in &report.findings {
+    for (at, finding) in report.findings.iter().enumerate() {
         text.push_str(&format!(
             "{}: {} (later: {}): {}\n",
             finding.place,
@@ -223,7 +225,10 @@ pub(super) fn render(report: &LeakReport) -> String {
         for commit in &finding.commits {
             text.push_str(&format!("    {} {} {}\n", commit.id, commit.date, commit.subject));
         }
-        text.push_str(&format!("    to remove it: {}\n", finding.remove));
+        // Said once for several that are removed in the same way.
+        if report.findings.get(at + 1).is_none_or(|next| next.remove != finding.remove) {
+            text.push_str(&format!("    to remove it: {}\n", finding.remove));
+        }
     }
     let checked = &report.checked;
     text.push_str(&format!(
@@ -235,7 +240,11 @@ pub(super) fn render(report: &LeakReport) -> String {
         counted(checked.objects, "object"),
         counted(checked.refs, "ref"),
         counted(checked.files, "file"),
-        if checked.packages > 0 { format!(", {} of packages", counted(checked.packages, "file")) } else { String::new() }
+        if checked.packages > 0 {
+            format!(", {} of packages", counted(checked.packages, "file"))
+        } else {
+            String::new()
+        }
     ));
     text
 }

@@ -9,7 +9,7 @@ use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::leak_check::{Counter, Mode, instance, render};
 use super::printer::Printer;
-use crate::repo::{HandOut, HandOutError, Repository, RepoError, SnapshotMode};
+use crate::repo::{HandOut, HandOutError, RepoError, Repository, SnapshotMode};
 use crate::report::counted;
 use crate::store::cache::Bucket;
 
@@ -95,7 +95,9 @@ fn make(
         }
         Err(error) => {
             let text = error.to_string();
-            return Err(if error.is_infra() { CliError::infra(text) } else { CliError::usage(text) }.because(&error).into());
+            return Err(if error.is_infra() { CliError::infra(text) } else { CliError::usage(text) }
+                .because(&error)
+                .into());
         }
     };
     let notes: Vec<String> =
@@ -136,5 +138,9 @@ pub(super) fn of_repo(error: &RepoError) -> CliError {
     let missing = matches!(error, RepoError::NotFound { .. });
     let made = if error.is_infra() { CliError::infra(error.to_string()) } else { CliError::usage(error.to_string()) };
     let made = made.because(error);
-    if missing { made.hint("name a folder that has it with `--mirrors`, or an address with `--clone-from`") } else { made }
+    if missing {
+        made.hint("name a folder that has it with `--mirrors`, or an address with `--clone-from`")
+    } else {
+        made
+    }
 }

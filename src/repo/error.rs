@@ -100,7 +100,9 @@ pub enum RepoError {
         place: PathBuf,
     },
     /// Base and commit to review have no history in common.
-    #[error("the base `{base}` and `{commit}` have no commit in common in {place}; name the commit that the change was made on")]
+    #[error(
+        "the base `{base}` and `{commit}` have no commit in common in {place}; name the commit that the change was made on"
+    )]
     UnrelatedBase {
         /// The base.
         base: String,
@@ -110,7 +112,9 @@ pub enum RepoError {
         place: PathBuf,
     },
     /// The commit to review comes before the base.
-    #[error("there is nothing to review: `{commit}` is a part of the history of the base `{base}`; name an earlier base")]
+    #[error(
+        "there is nothing to review: `{commit}` is a part of the history of the base `{base}`; name an earlier base"
+    )]
     NothingToReview {
         /// The base.
         base: String,

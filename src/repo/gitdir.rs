@@ -141,7 +141,8 @@ fn fill(
             }
         }
     }
-    for tree in trees {
+    // An index leads to files alone: folders' objects would be left dangling beside it.
+    for tree in trees.iter().filter(|_| matches!(tip, Tip::Single)) {
         pack.insert_object(*tree, None)?;
     }
     for file in files.iter().filter(|f| f.mode != SUBMODULE && f.presence != Presence::Unknown) {

@@ -7,7 +7,7 @@ use git2::{ObjectType, Oid};
 
 use super::error::LeakError;
 use super::files;
-use super::finding::{Checked, Finding, LeakKind, LeakReport, Later, in_order};
+use super::finding::{Checked, Finding, Later, LeakKind, LeakReport, in_order};
 use super::inside::{GitDir, Head, Staged, is_git_dir};
 use super::inventory::Inventory;
 use super::known::{self, Known, Read};
@@ -102,7 +102,8 @@ impl LeakCheck<'_> {
         let mut marks = Marks::new(&objects);
         self.allow(at, &known, &staged, &read, &mut marks, &mut inventory, watch);
         if marks.missing > 0 {
-            let note = format!("{} objects of what is allowed are not here (a shallow or partial clone)", marks.missing);
+            let note =
+                format!("{} objects of what is allowed are not here (a shallow or partial clone)", marks.missing);
             inventory.notes.push(note);
         }
         if let Some(head) = known.head.filter(|head| objects.has(*head)) {
@@ -160,11 +161,14 @@ impl LeakCheck<'_> {
         read: &Read<'_>,
         inventory: &mut Inventory,
     ) -> Result<Known, LeakError> {
-        let mut known = Known { head: self.head.map(|c| self.resolve(c, objects, read)).transpose()?, ..Known::default() };
+        let mut known =
+            Known { head: self.head.map(|c| self.resolve(c, objects, read)).transpose()?, ..Known::default() };
         if known.head.is_none() && self.mode == LeakMode::Run {
             known.head = at;
             if at.is_some() {
-                inventory.notes.push("no commit to review was named: `HEAD` of the checkout is taken for it".to_owned());
+                inventory
+                    .notes
+                    .push("no commit to review was named: `HEAD` of the checkout is taken for it".to_owned());
             }
         }
         let none = HashSet::new();
@@ -188,7 +192,8 @@ impl LeakCheck<'_> {
                 }
             }
             if known.head.is_none() {
-                let note = "no commit to review was named: the work tree is not compared, and what is staged is allowed";
+                let note =
+                    "no commit to review was named: the work tree is not compared, and what is staged is allowed";
                 inventory.notes.push(note.to_owned());
             }
         }
@@ -216,7 +221,9 @@ impl LeakCheck<'_> {
             (Some(base), _) if known.past.contains(&base) => Ok(Some(base)),
             (Some(base), Some(reference)) => {
                 let used = reference.base_of(&reference.git()?, base, head)?;
-                inventory.notes.push(format!("the base {base} is no part of the history of {head}; {used} is taken for it"));
+                inventory
+                    .notes
+                    .push(format!("the base {base} is no part of the history of {head}; {used} is taken for it"));
                 Ok(Some(used))
             }
             (Some(base), None) => Err(LeakError::BaseNotBefore { base: base.to_string(), head: head.to_string() }),

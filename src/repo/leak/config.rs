@@ -1,6 +1,6 @@
 //! Reads a `.git/config` as text. Nothing that it says is followed or run. Pure.
 
-use super::finding::{Finding, LeakKind, Later};
+use super::finding::{Finding, Later, LeakKind};
 use super::names::shown;
 
 /// One setting.
@@ -47,7 +47,10 @@ pub(super) fn remarks(text: &[u8], place: &str) -> Remarks {
                 find(LeakKind::Credential, format!("`{name}` is set; its value may hold a secret"));
             }
             ("include" | "includeif", "path") => {
-                find(LeakKind::UnknownFile, format!("`{name}` reads {}, which is not looked at", shown(value.as_bytes())));
+                find(
+                    LeakKind::UnknownFile,
+                    format!("`{name}` reads {}, which is not looked at", shown(value.as_bytes())),
+                );
             }
             ("core", "worktree") => remarks.work_tree = Some(value.to_owned()),
             ("extensions", "objectformat") if !value.eq_ignore_ascii_case("sha1") => {
@@ -75,7 +78,14 @@ fn runs_something(section: &str, key: &str) -> bool {
         "alias" | "pager" => true,
         "core" => matches!(
             key,
-            "fsmonitor" | "hookspath" | "sshcommand" | "editor" | "pager" | "gitproxy" | "askpass" | "alternaterefscommand"
+            "fsmonitor"
+                | "hookspath"
+                | "sshcommand"
+                | "editor"
+                | "pager"
+                | "gitproxy"
+                | "askpass"
+                | "alternaterefscommand"
         ),
         "filter" => matches!(key, "clean" | "smudge" | "process"),
         "diff" => matches!(key, "textconv" | "command" | "external"),
@@ -211,7 +221,8 @@ mod tests {
 
     #[test]
     fn programs_are_notes_and_a_plain_file_says_nothing() {
-        let text = "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = ./x\n[alias]\n\tst = !sh\n[user]\n\tname = a\n";
+        let text =
+            "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = ./x\n[alias]\n\tst = !sh\n[user]\n\tname = a\n";
         let remarks = remarks(text.as_bytes(), ".git/config");
         assert!(remarks.findings.is_empty());
         assert_eq!(remarks.notes.len(), 2, "{:?}", remarks.notes);

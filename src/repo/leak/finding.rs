@@ -58,7 +58,8 @@ const ABOUT: [(LeakKind, &str, &str, &str); 45] = {
     use LeakKind as K;
     const REF: &str = "delete the ref with `git update-ref -d`, then drop its objects: `git reflog expire --expire=now --all` and \
         `git gc --prune=now`";
-    const OBJECT: &str = "delete every ref, reflog and index entry that leads there, then `git repack -ad` and `git prune --expire=now`";
+    const OBJECT: &str =
+        "delete every ref, reflog and index entry that leads there, then `git repack -ad` and `git prune --expire=now`";
     const FILE: &str = "delete `{}`";
     [
         (K::Head, "head", "`HEAD` is not where the mode wants it", "move `HEAD` there, or make a new snapshot"),
@@ -66,7 +67,12 @@ const ABOUT: [(LeakKind, &str, &str, &str); 45] = {
         (K::RemoteBranch, "remote-branch", "a remote-tracking branch", REF),
         (K::PullRef, "pull-ref", "a pull request's ref", REF),
         (K::OriginalRef, "original-ref", "a ref that a rewrite of history kept (`refs/original`)", REF),
-        (K::WorktreeRef, "worktree-ref", "a ref of one work tree (`refs/worktree`, `refs/bisect`, `refs/rewritten`)", REF),
+        (
+            K::WorktreeRef,
+            "worktree-ref",
+            "a ref of one work tree (`refs/worktree`, `refs/bisect`, `refs/rewritten`)",
+            REF,
+        ),
         (K::OtherRef, "other-ref", "another ref, which `git branch` and `git tag` do not show", REF),
         (K::Tag, "tag", "a tag", REF),
         (K::Notes, "notes", "notes on commits", REF),
@@ -79,12 +85,22 @@ const ABOUT: [(LeakKind, &str, &str, &str); 45] = {
         (K::Tree, "tree", "folders' objects that nothing allowed leads to", OBJECT),
         (K::Blob, "blob", "files' contents that nothing allowed leads to", OBJECT),
         (K::TagObject, "tag-object", "annotated tags", OBJECT),
-        (K::Alternates, "alternates", "another object store that git reads as well", "copy what is needed (`git repack -ad`), then delete `{}`"),
+        (
+            K::Alternates,
+            "alternates",
+            "another object store that git reads as well",
+            "copy what is needed (`git repack -ad`), then delete `{}`",
+        ),
         (K::Grafts, "grafts", "made-up parents of commits", FILE),
         (K::Shallow, "shallow", "ends of a cut-off history", FILE),
         (K::Submodule, "submodule", "a submodule's own repository", FILE),
         (K::NestedRepository, "nested-repository", "a repository inside the work tree", FILE),
-        (K::LinkedWorktree, "linked-worktree", "another work tree of this repository", "`git worktree remove`, or delete `{}`"),
+        (
+            K::LinkedWorktree,
+            "linked-worktree",
+            "another work tree of this repository",
+            "`git worktree remove`, or delete `{}`",
+        ),
         (K::Bundle, "bundle", "a git bundle: a repository in one file", FILE),
         (K::StrayPack, "stray-pack", "packed objects that git does not count among its own", FILE),
         (K::PackIndex, "pack-index", "ids in a file beside a pack", FILE),
@@ -92,20 +108,50 @@ const ABOUT: [(LeakKind, &str, &str, &str); 45] = {
         (K::MultiPackIndex, "multi-pack-index", "a cache of objects", FILE),
         (K::LfsObject, "lfs-object", "contents of Git LFS that no pointer asks for", FILE),
         (K::Index, "index", "staged contents", "`git read-tree` the tree that is wanted, or make a new snapshot"),
-        (K::WorkTree, "work-tree", "files that differ from the commit to review", "restore them from the commit to review"),
+        (
+            K::WorkTree,
+            "work-tree",
+            "files that differ from the commit to review",
+            "restore them from the commit to review",
+        ),
         (K::Untracked, "untracked", "files that the commit to review does not have", FILE),
         (K::Bytecode, "bytecode", "compiled Python of another source", FILE),
-        (K::Remote, "remote", "an address that later commits can be fetched from", "`git remote remove`, or delete the section from `{}`"),
-        (K::Credential, "credential", "a password, token or credential helper", "delete the setting from `{}`, and revoke the secret"),
+        (
+            K::Remote,
+            "remote",
+            "an address that later commits can be fetched from",
+            "`git remote remove`, or delete the section from `{}`",
+        ),
+        (
+            K::Credential,
+            "credential",
+            "a password, token or credential helper",
+            "delete the setting from `{}`, and revoke the secret",
+        ),
         (K::AddressRewrite, "address-rewrite", "a rule that rewrites addresses", "delete the section from `{}`"),
         (K::Hook, "hook", "a program that git runs, which may hold anything", FILE),
         (K::Message, "message", "a text that git left behind", FILE),
         (K::PatchFile, "patch-file", "a patch, or what an attempt to apply one left", FILE),
-        (K::GitFile, "git-file", "a `.git` that points to somewhere else", "make it a repository of its own: `git clone --no-local` what is wanted"),
+        (
+            K::GitFile,
+            "git-file",
+            "a `.git` that points to somewhere else",
+            "make it a repository of its own: `git clone --no-local` what is wanted",
+        ),
         (K::Package, "package", "the project's own package in a later version", "uninstall it, or delete `{}`"),
-        (K::PackageCache, "package-cache", "the project's own package in a package manager's cache", "clear the cache, or delete `{}`"),
+        (
+            K::PackageCache,
+            "package-cache",
+            "the project's own package in a package manager's cache",
+            "clear the cache, or delete `{}`",
+        ),
         (K::UnknownFile, "unknown-file", "something that is no part of a repository as git makes it", FILE),
-        (K::Damaged, "damaged", "something that cannot be read, and so not be judged", "repair or delete `{}`; `git fsck` tells more"),
+        (
+            K::Damaged,
+            "damaged",
+            "something that cannot be read, and so not be judged",
+            "repair or delete `{}`; `git fsck` tells more",
+        ),
     ]
 };
 

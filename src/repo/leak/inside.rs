@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use git2::Oid;
 
 use super::files::{self, LIMIT, place};
-use super::finding::{LeakKind, Later};
+use super::finding::{Later, LeakKind};
 use super::inventory::Inventory;
 use super::names::{self, GitEntry, ids_in, shown};
 use super::{config, index_file, tables};
@@ -243,7 +243,8 @@ impl GitDir<'_> {
             let Some(text) = self.take(entry.path(), inventory) else { continue };
             let name = below(folder, entry.path());
             let lines = text.split(|b| *b == b'\n').filter(|l| !l.is_empty());
-            let ids: Vec<Oid> = lines.clone().flat_map(|l| l.splitn(3, |b| *b == b' ').take(2).filter_map(raw::oid)).collect();
+            let ids: Vec<Oid> =
+                lines.clone().flat_map(|l| l.splitn(3, |b| *b == b' ').take(2).filter_map(raw::oid)).collect();
             let there = self.dir.join(std::ffi::OsStr::from_bytes(name)).exists();
             let gone = if there || name == b"HEAD" { "" } else { ", which is gone or packed" };
             let what = format!("{} entries of `{}`{gone}", lines.count(), shown(name));
@@ -264,7 +265,12 @@ impl GitDir<'_> {
                 }
                 b"grafts" => {
                     let ids = ids_in(&text).map(|(_, id)| id).collect();
-                    inventory.lead_anyway(LeakKind::Grafts, at, "parents that git takes in place of the real ones", ids);
+                    inventory.lead_anyway(
+                        LeakKind::Grafts,
+                        at,
+                        "parents that git takes in place of the real ones",
+                        ids,
+                    );
                 }
                 b"refs" => {
                     let ids = ids_in(&text).map(|(_, id)| id).collect();
@@ -335,7 +341,8 @@ impl GitDir<'_> {
         }
         let plain = special(path).is_none();
         if plain || count > 1 {
-            let what = if count > 1 { format!("a folder with {count} files") } else { "nothing that git makes".to_owned() };
+            let what =
+                if count > 1 { format!("a folder with {count} files") } else { "nothing that git makes".to_owned() };
             inventory.lead_anyway(LeakKind::UnknownFile, at, what, self.ids_below(path));
         }
     }

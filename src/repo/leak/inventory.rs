@@ -2,8 +2,8 @@
 
 use git2::Oid;
 
-use super::finding::{Finding, LeakKind, Later};
 use super::files::Content;
+use super::finding::{Finding, Later, LeakKind};
 
 /// Ids that some place names.
 #[derive(Debug, Clone)]

@@ -5,7 +5,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
 use super::files::place;
-use super::finding::{LeakKind, Later};
+use super::finding::{Later, LeakKind};
 use super::inventory::Inventory;
 use super::known::{Known, Read, Tree};
 use crate::repo::snapshot::is_lfs_pointer;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use git2::{ObjectType, Oid};
 
 use super::Watch;
-use super::finding::{CommitBrief, Finding, LeakKind, Later};
+use super::finding::{CommitBrief, Finding, Later, LeakKind};
 use super::inventory::{Inventory, Lead};
 use super::known::{Known, descendants};
 use super::stores::{Objects, Unread};
@@ -86,7 +86,8 @@ impl<'o> Marks<'o> {
                 Ok(object) => object,
                 Err(Unread::Absent) => continue,
                 Err(Unread::Damaged) => {
-                    inventory.damaged(self.place_of(id), format!("object {id} cannot be read, or is not what its id says"));
+                    inventory
+                        .damaged(self.place_of(id), format!("object {id} cannot be read, or is not what its id says"));
                     continue;
                 }
             };
@@ -214,7 +215,11 @@ impl<'o> Marks<'o> {
             }
             Ok((ObjectType::Tag, data)) => {
                 let target = raw::tag(&data)?.target;
-                if self.mark(target) == Some(Mark::Allowed) { None } else { self.brief(target).filter(|b| b.id != id.to_string()) }
+                if self.mark(target) == Some(Mark::Allowed) {
+                    None
+                } else {
+                    self.brief(target).filter(|b| b.id != id.to_string())
+                }
             }
             Ok(_) => None,
             Err(_) => Some(named()),
@@ -226,11 +231,8 @@ impl<'o> Marks<'o> {
         let mut ids = lead.ids.clone();
         ids.sort_unstable();
         ids.dedup();
-        let bad: Vec<(Oid, Later)> = ids
-            .into_iter()
-            .filter(|id| !id.is_zero())
-            .filter_map(|id| Some((id, self.judge(id, known)?)))
-            .collect();
+        let bad: Vec<(Oid, Later)> =
+            ids.into_iter().filter(|id| !id.is_zero()).filter_map(|id| Some((id, self.judge(id, known)?))).collect();
         let later = bad.iter().map(|(_, later)| *later).max();
         let later = later.max(lead.otherwise)?;
         // The most telling ones first.

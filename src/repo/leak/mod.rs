@@ -24,7 +24,7 @@ mod work_tree;
 
 pub use check::{LeakCheck, LeakMode};
 pub use error::LeakError;
-pub use finding::{Checked, CommitBrief, Finding, LeakKind, LeakReport, Later};
+pub use finding::{Checked, CommitBrief, Finding, Later, LeakKind, LeakReport};
 
 /// Is told what is being counted, and how many there were so far. It is called often.
 pub type Watch<'a> = dyn FnMut(&'static str, u64) + 'a;

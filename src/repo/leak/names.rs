@@ -46,11 +46,31 @@ pub(super) fn git_entry(name: &[u8]) -> GitEntry {
         b"HEAD" | b"config" | b"config.worktree" | b"index" | b"objects" | b"refs" | b"packed-refs" | b"logs"
         | b"hooks" | b"info" | b"description" | b"branches" | b"remotes" | b"shallow" | b"modules" | b"worktrees"
         | b"lfs" | b"commondir" | b"gitdir" | b"index.lock" | b"locked" => GitEntry::Known,
-        b"FETCH_HEAD" | b"ORIG_HEAD" | b"MERGE_HEAD" | b"CHERRY_PICK_HEAD" | b"REVERT_HEAD" | b"REBASE_HEAD"
-        | b"AUTO_MERGE" | b"BISECT_HEAD" | b"BISECT_EXPECTED_REV" | b"MERGE_AUTOSTASH" => GitEntry::PseudoRef,
-        b"rebase-merge" | b"rebase-apply" | b"sequencer" | b"BISECT_LOG" | b"BISECT_NAMES" | b"BISECT_START"
-        | b"BISECT_TERMS" | b"BISECT_RUN" | b"BISECT_ANCESTORS_OK" | b"BISECT_FIRST_PARENT" | b"NOTES_MERGE_REF"
-        | b"NOTES_MERGE_PARTIAL" | b"NOTES_MERGE_WORKTREE" | b"MERGE_RR" | b"rr-cache" => GitEntry::Operation,
+        b"FETCH_HEAD"
+        | b"ORIG_HEAD"
+        | b"MERGE_HEAD"
+        | b"CHERRY_PICK_HEAD"
+        | b"REVERT_HEAD"
+        | b"REBASE_HEAD"
+        | b"AUTO_MERGE"
+        | b"BISECT_HEAD"
+        | b"BISECT_EXPECTED_REV"
+        | b"MERGE_AUTOSTASH" => GitEntry::PseudoRef,
+        b"rebase-merge"
+        | b"rebase-apply"
+        | b"sequencer"
+        | b"BISECT_LOG"
+        | b"BISECT_NAMES"
+        | b"BISECT_START"
+        | b"BISECT_TERMS"
+        | b"BISECT_RUN"
+        | b"BISECT_ANCESTORS_OK"
+        | b"BISECT_FIRST_PARENT"
+        | b"NOTES_MERGE_REF"
+        | b"NOTES_MERGE_PARTIAL"
+        | b"NOTES_MERGE_WORKTREE"
+        | b"MERGE_RR"
+        | b"rr-cache" => GitEntry::Operation,
         b"COMMIT_EDITMSG" | b"MERGE_MSG" | b"MERGE_MODE" | b"SQUASH_MSG" | b"TAG_EDITMSG" | b"NOTES_EDITMSG"
         | b"EDIT_DESCRIPTION" | b"gc.log" | b"gc.pid" | b"ADD_EDIT.patch" | b"BUNDLE_URI" => GitEntry::Message,
         // Other names in capitals are refs that some program keeps beside `HEAD`.

@@ -7,7 +7,7 @@ use git2::ObjectType;
 
 use super::Watch;
 use super::files::{self, place};
-use super::finding::{LeakKind, Later};
+use super::finding::{Later, LeakKind};
 use super::inventory::Inventory;
 use super::known::{Read, Tree};
 use super::names::shown;
@@ -135,8 +135,18 @@ impl Own {
     /// The version in a name such as `name-1.2-py3-none-any.whl`, `name-1.2.dist-info`, `name-1.2.tgz`.
     fn version_in(&self, name: &str) -> Option<String> {
         const ENDS: [&str; 12] = [
-            ".dist-info", ".egg-info", ".egg", ".whl", ".tar.gz", ".tar.bz2", ".tar.xz", ".tgz", ".zip", ".crate",
-            ".conda", ".msgpack",
+            ".dist-info",
+            ".egg-info",
+            ".egg",
+            ".whl",
+            ".tar.gz",
+            ".tar.bz2",
+            ".tar.xz",
+            ".tgz",
+            ".zip",
+            ".crate",
+            ".conda",
+            ".msgpack",
         ];
         let name = ENDS.iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
         name.match_indices('-').find_map(|(at, _)| {
@@ -196,7 +206,9 @@ impl Own {
     fn says(&self, version: &str) -> String {
         let version = if version.is_empty() { "an unknown version" } else { version };
         match &self.version {
-            Some(head) => format!("version {}; the commit to review has {}", shown(version.as_bytes()), shown(head.as_bytes())),
+            Some(head) => {
+                format!("version {}; the commit to review has {}", shown(version.as_bytes()), shown(head.as_bytes()))
+            }
             None => format!("version {}; that of the commit to review is not known", shown(version.as_bytes())),
         }
     }
@@ -213,11 +225,14 @@ impl Own {
                     path.split_once('/').is_some_and(|(_, name)| self.is(&name.replace("%2f", "/").replace("%2F", "/")))
                 });
                 let version = tarball.strip_suffix(".tgz").and_then(|stem| {
-                    stem.match_indices('-').map(|(at, _)| &stem[at + 1..]).find(|v| v.starts_with(|c: char| c.is_ascii_digit()))
+                    stem.match_indices('-')
+                        .map(|(at, _)| &stem[at + 1..])
+                        .find(|v| v.starts_with(|c: char| c.is_ascii_digit()))
                 });
                 version.filter(|_| own).and_then(|v| Some((self.judge(v)?, self.says(v))))
             } else {
-                let name = key.rsplit_once("://").and_then(|(_, path)| path.split_once('/')).map_or("", |(_, name)| name);
+                let name =
+                    key.rsplit_once("://").and_then(|(_, path)| path.split_once('/')).map_or("", |(_, name)| name);
                 let own = !name.is_empty() && self.is(&name.replace("%2f", "/").replace("%2F", "/"));
                 own.then(|| (Later::Possible, "the list of all its versions at some time".to_owned()))
             };
@@ -348,7 +363,10 @@ mod tests {
         let own = own(&[("setup.py", "setup(name='my-pkg', version='1.2')")], None);
         let later = |name: &str, folder: bool| own.sighting(Path::new(&format!("/x/{name}")), folder).map(|s| s.1);
         for name in [
-            "my_pkg-1.3-py3-none-any.whl", "my-pkg-1.3.tar.gz", "My.Pkg-2.0.crate", "my-pkg-1.2.1.tgz",
+            "my_pkg-1.3-py3-none-any.whl",
+            "my-pkg-1.3.tar.gz",
+            "My.Pkg-2.0.crate",
+            "my-pkg-1.2.1.tgz",
             "my-pkg-1.3.0-rc.1.tgz",
         ] {
             assert_eq!(later(name, false), Some(Later::Certain), "{name}");
@@ -362,13 +380,17 @@ mod tests {
     #[test]
     fn caches_of_npm_and_pip() {
         let own = own(&[("package.json", "{\"name\": \"semver\", \"version\": \"7.5.0\"}")], None);
-        let line = |address: &str| format!("\nabc\t{{\"key\":\"make-fetch-happen:request-cache:https://r.example/{address}\"}}");
+        let line = |address: &str| {
+            format!("\nabc\t{{\"key\":\"make-fetch-happen:request-cache:https://r.example/{address}\"}}")
+        };
         let npm = |address: &str| own.in_npm_index(line(address).as_bytes()).map(|f| f.1);
         assert_eq!(npm("semver/-/semver-7.5.1.tgz"), Some(Later::Certain));
         assert_eq!(npm("semver/-/semver-7.5.0.tgz"), None);
         assert_eq!(npm("other/-/other-9.0.0.tgz"), None);
         assert_eq!(npm("semver"), Some(Later::Possible));
-        let answer = |version: &str| [b"\xb3x-pypi-file-project\xa6semver\xb3x-pypi-file-version\xa5".as_slice(), version.as_bytes()].concat();
+        let answer = |version: &str| {
+            [b"\xb3x-pypi-file-project\xa6semver\xb3x-pypi-file-version\xa5".as_slice(), version.as_bytes()].concat()
+        };
         assert_eq!(own.in_pip_answer(&answer("7.6.0")).map(|f| f.1), Some(Later::Certain));
         assert_eq!(own.in_pip_answer(&answer("7.4.0")), None);
         assert_eq!(own.in_pip_answer(b"x-pypi-file-project\xd9"), None);

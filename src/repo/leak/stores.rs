@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 use git2::{ObjectType, Oid};
 
+use super::Watch;
 use super::error::LeakError;
 use super::files::{self, LIMIT, place};
-use super::finding::LeakKind;
 use super::finding::Later;
+use super::finding::LeakKind;
 use super::inventory::Inventory;
 use super::names::ids_in;
 use super::tables;
-use super::Watch;
 
 /// One object at one place. An object that lies at two places has two rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -246,7 +246,12 @@ impl Listing<'_, '_> {
             } else if [b".rev".as_slice(), b".bitmap", b".mtimes"].iter().any(|end| bytes.ends_with(end)) {
                 // Positions in a pack, no ids.
                 if !with(b".pack") && !bytes.starts_with(b"multi-pack-index") {
-                    self.inventory.find(LeakKind::UnknownFile, place, Later::Possible, "a table of a pack that is gone");
+                    self.inventory.find(
+                        LeakKind::UnknownFile,
+                        place,
+                        Later::Possible,
+                        "a table of a pack that is gone",
+                    );
                 }
             } else {
                 self.unknown(&path, "no part of a pack; an interrupted fetch leaves such files");
@@ -321,7 +326,12 @@ impl Listing<'_, '_> {
                 }
                 b"http-alternates" => {
                     let place = self.place(&path);
-                    self.inventory.find(LeakKind::Alternates, place, Later::Possible, "addresses of other object stores");
+                    self.inventory.find(
+                        LeakKind::Alternates,
+                        place,
+                        Later::Possible,
+                        "addresses of other object stores",
+                    );
                 }
                 _ => self.unknown(&path, "no part of an object store"),
             }

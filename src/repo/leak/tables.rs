@@ -93,14 +93,9 @@ mod tests {
     #[test]
     fn chunk_files_give_their_ids() {
         let chunk = |name: &[u8], at: u64| [name, &at.to_be_bytes()].concat();
-        let body = [
-            b"CGPH\x01\x01\x02\0".as_slice(),
-            &chunk(b"OIDF", 44),
-            &chunk(b"OIDL", 44),
-            &chunk(&[0; 4], 64),
-            &[7; 20],
-        ]
-        .concat();
+        let body =
+            [b"CGPH\x01\x01\x02\0".as_slice(), &chunk(b"OIDF", 44), &chunk(b"OIDL", 44), &chunk(&[0; 4], 64), &[7; 20]]
+                .concat();
         assert_eq!(chunked(&body).unwrap(), [id(7)]);
         assert_eq!(chunked(&body[..50]), None);
         assert_eq!(chunked(b"nothing"), None);

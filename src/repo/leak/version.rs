@@ -43,7 +43,8 @@ fn parse(text: &str) -> Option<Version> {
     }
     let rest = rest.trim_start_matches(['.', '-', '_']);
     let word: String = rest.chars().take_while(char::is_ascii_alphabetic).collect();
-    let digits: String = rest[word.len()..].trim_start_matches(['.', '-', '_']).chars().take_while(char::is_ascii_digit).collect();
+    let digits: String =
+        rest[word.len()..].trim_start_matches(['.', '-', '_']).chars().take_while(char::is_ascii_digit).collect();
     let stage = match word.as_str() {
         "" if rest.is_empty() => 0,
         "post" | "rev" | "r" => 1,
@@ -71,8 +72,21 @@ mod tests {
     #[test]
     fn versions_in_order() {
         let ordered = [
-            "0.9", "1.0.dev1", "1.0a1", "1.0.0-alpha.2", "1.0b1", "1.0rc1", "1.0rc2", "1.0", "1.0.post1", "1.0.1", "1.2",
-            "1.10", "2", "18.2.0", "1!0.1",
+            "0.9",
+            "1.0.dev1",
+            "1.0a1",
+            "1.0.0-alpha.2",
+            "1.0b1",
+            "1.0rc1",
+            "1.0rc2",
+            "1.0",
+            "1.0.post1",
+            "1.0.1",
+            "1.2",
+            "1.10",
+            "2",
+            "18.2.0",
+            "1!0.1",
         ];
         for (at, one) in ordered.iter().enumerate() {
             for (other_at, other) in ordered.iter().enumerate() {

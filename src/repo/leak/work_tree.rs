@@ -9,8 +9,8 @@ use git2::{ObjectType, Oid};
 use walkdir::DirEntry;
 
 use super::Watch;
-use super::finding::{LeakKind, Later};
 use super::files::{self, place};
+use super::finding::{Later, LeakKind};
 use super::inside::{GitDir, Head, Staged, is_git_dir, special};
 use super::inventory::Inventory;
 use super::known::{Known, Read, Tree, TreeFile};
@@ -271,7 +271,12 @@ impl WorkTree<'_> {
             }
             let gone = self.known.merged_files.as_ref().is_some_and(|merged| !merged.files.contains_key(path));
             let later = if gone { Later::Certain } else { Later::Possible };
-            inventory.find(LeakKind::WorkTree, shown(path), later, "the commit to review has it, and here it is missing");
+            inventory.find(
+                LeakKind::WorkTree,
+                shown(path),
+                later,
+                "the commit to review has it, and here it is missing",
+            );
         }
         if skipped > 0 {
             inventory.notes.push(format!("{skipped} files of the commit to review are left out of the work tree"));
