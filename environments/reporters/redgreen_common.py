@@ -54,7 +54,9 @@ def open_channel():
 def hide_the_reporter():
     """Takes this module, and what was started as `__main__`, off the places where everybody finds modules."""
     sys.modules.pop(__name__, None)
-    sys.modules["__main__"] = type(sys)("__main__")
+    empty = type(sys)("__main__")
+    empty.__file__ = sys.modules["__main__"].__file__  # programs ask for it
+    sys.modules["__main__"] = empty
 
 
 def late_path():
@@ -244,6 +246,10 @@ def holds():
             int("one")
 
 
+# Of unittest's methods, those that people replace for the looks of it, or to set things up.
+HARMLESS = "__eq__ __hash__ __repr__ __str__ id setUp setUpClass shortDescription tearDown tearDownClass".split()
+
+
 class Originals(object):
     """Notes what assertions are made of, so that one that was replaced only for some values shows, too."""
 
@@ -255,7 +261,7 @@ class Originals(object):
         for kind in ("TestCase", "TestSuite", "BaseTestSuite", "TestLoader"):
             owner = getattr(unittest, kind, None)
             for name in sorted(vars(owner)) if owner is not None else ():
-                if hasattr(vars(owner)[name], "__code__") or name == "failureException":
+                if name == "failureException" or name not in HARMLESS and hasattr(vars(owner)[name], "__code__"):
                     self.note(owner, name)
 
     def note(self, owner, name):

@@ -189,7 +189,9 @@ def make_plugin(pytest, common, send):
                     send("odd", message="no canaries can be made here: " + common.text_of(error))
             yield
             others = [item for item in items if item not in self.pair]
-            items[:] = others + self.pair if others else []
+            if not others:
+                self.pair, self.roles = [], {}
+            items[:] = others + self.pair
 
         def add_canaries(self, config, items):
             modules = [item.getparent(pytest.Module) for item in items]
