@@ -182,7 +182,7 @@ fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Ve
     for (mark, text) in [
         ("uncontrolled", "are of oracles without a `merged` control, as no merged commit is known"),
         ("test-configuration", "are of revisions that touch test configuration"),
-        ("channel: weak", "come from a framework that leaves only its text and exit code"),
+        ("channel: weak", "come from a framework whose result the code under test could write"),
     ] {
         let count = marked(mark);
         if count > 0 {
