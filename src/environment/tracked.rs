@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn outputs_that_would_go_stale_are_dropped_with_their_folders() {
-        let t = trees(&[], &[("a/__pycache__/m.cpython-311.pyc", ""), ("b/m.pyc", ""), ("b/m.so", ""), ("c.pyc.txt", "")]);
+        let t =
+            trees(&[], &[("a/__pycache__/m.cpython-311.pyc", ""), ("b/m.pyc", ""), ("b/m.so", ""), ("c.pyc.txt", "")]);
         drop_outputs(&t.upper, &[]).unwrap();
         assert_eq!(left(&t.upper).len(), 4);
         drop_outputs(&t.upper, &["*.pyc".to_owned()]).unwrap();

@@ -19,9 +19,7 @@ mod run;
 mod tap;
 
 pub use classify::{Channel, Classified, classify};
-pub use decide::{
-    Attempt, Controls, Decision, PART_OF_THE_FIX, TEST_CONFIGURATION, UNCONTROLLED, check, decide,
-};
+pub use decide::{Attempt, Controls, Decision, PART_OF_THE_FIX, TEST_CONFIGURATION, UNCONTROLLED, check, decide};
 pub use error::{OracleError, RunError};
 pub use framework::{ExitRule, Frameworks, ResultKind, TestConfiguration};
 pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};

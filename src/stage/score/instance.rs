@@ -222,8 +222,7 @@ pub(super) async fn runs(
     attempt: u32,
     expected: &mut Option<Vec<TestId>>,
 ) -> Result<Runs, ScoreError> {
-    let mut runs =
-        Runs { keys: Vec::new(), outcomes: Vec::new(), with_head_configuration: Vec::new(), infra: None };
+    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), with_head_configuration: Vec::new(), infra: None };
     for repeat in 1..=shared.settings.repeat {
         let task = TaskId {
             instance_id: job.instance.instance_id.clone(),
@@ -321,10 +320,9 @@ fn put_runs(
 ) -> Result<(), ScoreError> {
     let state = match &runs.infra {
         Some(why) => infra(shared, why)?,
-        None => RowState::Runs {
-            keys: runs.keys.clone(),
-            with_head_configuration: runs.with_head_configuration.clone(),
-        },
+        None => {
+            RowState::Runs { keys: runs.keys.clone(), with_head_configuration: runs.with_head_configuration.clone() }
+        }
     };
     let mut row = row(job, comment, arm, revision, state);
     row.marks = marks;

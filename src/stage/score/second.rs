@@ -147,7 +147,13 @@ mod tests {
         let fix = paths(&["pyproject.toml", "setup.cfg"]);
         for (touched, holds, laid_over, part, marks) in [
             (touched(), true, touched(), paths(&[]), &[TEST_CONFIGURATION][..]),
-            (touched(), false, paths(&["conftest.py"]), paths(&["pyproject.toml"]), &[TEST_CONFIGURATION, PART_OF_THE_FIX]),
+            (
+                touched(),
+                false,
+                paths(&["conftest.py"]),
+                paths(&["pyproject.toml"]),
+                &[TEST_CONFIGURATION, PART_OF_THE_FIX],
+            ),
             (paths(&["pyproject.toml"]), false, paths(&[]), paths(&["pyproject.toml"]), &[PART_OF_THE_FIX]),
             (paths(&["conftest.py"]), false, paths(&["conftest.py"]), paths(&[]), &[TEST_CONFIGURATION]),
             (paths(&[]), false, paths(&[]), paths(&[]), &[]),

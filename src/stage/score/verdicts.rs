@@ -149,8 +149,7 @@ fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) 
             oracle::decide(policy, controls, Attempt::Runs(&outcomes))
         }
         RowState::Runs { .. } => {
-            let attempt =
-                Attempt::RunsTwice { runs: &outcomes, with_head_configuration: &with_head_configuration };
+            let attempt = Attempt::RunsTwice { runs: &outcomes, with_head_configuration: &with_head_configuration };
             oracle::decide(policy, controls, attempt)
         }
         RowState::Missing => oracle::decide(policy, controls, Attempt::Missing),
@@ -196,7 +195,8 @@ fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) 
         reason: decision.reason.map(|r| r.to_string()),
         marks,
         message: telling.and_then(|r| r.message.clone()),
-        seconds: loaded.all().map(|r| r.seconds).sum(),
+        // Not `sum`, which makes nothing at all a negative zero.
+        seconds: loaded.all().fold(0.0, |seconds, r| seconds + r.seconds),
         isolation: telling.and_then(|r| serde_json::to_value(&r.isolation).ok()).unwrap_or_default(),
         key: telling.map(|r| r.key.clone()),
         evidence,

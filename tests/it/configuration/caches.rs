@@ -1,0 +1,1 @@
+//! Caches that must not be stale.
