@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
 
 use super::alive::shows_life;
 use super::error::RunError;
@@ -71,6 +71,10 @@ impl Rebuilt {
     /// `subject` with the rebuild done: the layer on top, and nothing more to rebuild or remove.
     pub fn over(&self, subject: &Subject) -> Subject {
         let mut subject = subject.clone();
+        if self.exit.isolation.workspace == COPY {
+            // A copy is the whole tree, without a mark for what is gone: below it that would come up again.
+            subject.workspace.clear();
+        }
         subject.workspace.insert(0, self.folder.path().to_owned());
         subject.rebuild.clear();
         subject.remove.clear(); // the layer holds what was removed, and what the rebuild made anew in its place
