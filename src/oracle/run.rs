@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
-use crate::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
 
 use super::alive::shows_life;
 use super::canary::{CanaryRun, Source};
@@ -84,6 +84,10 @@ impl Rebuilt {
     /// `subject` with the rebuild done: the layer on top, and nothing more to rebuild or remove.
     pub fn over(&self, subject: &Subject) -> Subject {
         let mut subject = subject.clone();
+        if self.exit.isolation.workspace == COPY {
+            // A copy is the whole tree, without a mark for what is gone: below it that would come up again.
+            subject.workspace.clear();
+        }
         subject.workspace.insert(0, self.folder.path().to_owned());
         subject.rebuild.clear();
         subject.remove.clear(); // the layer holds what was removed, and what the rebuild made anew in its place
@@ -91,8 +95,8 @@ impl Rebuilt {
     }
 }
 
-/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. Oracles of one revision
-/// can share the result. `scratch` is a folder of the host for the layer.
+/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. All runs on one state can
+/// share the result ([`run_rebuilt`]). `scratch` is a folder of the host for the layer.
 pub async fn rebuild(
     sandbox: &dyn Sandbox,
     subject: &Subject,
@@ -137,10 +141,23 @@ pub async fn run_once(
     scratch: &Path,
     cancel: &CancellationToken,
 ) -> Result<RunEvidence, RunError> {
-    let mut evidence = RunEvidence::default();
     let rebuilt = rebuild(sandbox, subject, limits, scratch, cancel).await?;
+    run_rebuilt(sandbox, subject, rebuilt.as_ref(), plan, limits, scratch, cancel).await
+}
+
+/// The same where `rebuilt` is what [`rebuild`] made of `subject`.
+pub async fn run_rebuilt(
+    sandbox: &dyn Sandbox,
+    subject: &Subject,
+    rebuilt: Option<&Rebuilt>,
+    plan: &Plan,
+    limits: &Limits,
+    scratch: &Path,
+    cancel: &CancellationToken,
+) -> Result<RunEvidence, RunError> {
+    let mut evidence = RunEvidence::default();
     let ready;
-    let subject = match &rebuilt {
+    let subject = match rebuilt {
         Some(rebuilt) => {
             evidence.rebuild = Some(rebuilt.exit.clone());
             if !rebuilt.is_good() {

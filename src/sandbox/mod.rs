@@ -21,6 +21,9 @@ pub use token::Token;
 /// Where the repository's tree lies inside.
 pub const WORKSPACE: &str = "/workspace";
 
+/// [`Isolation::workspace`] where workspaces are copied.
+pub const COPY: &str = "copy";
+
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
 
