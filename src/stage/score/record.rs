@@ -48,7 +48,8 @@ pub struct OracleRecord {
     pub peak_memory: Option<u64>,
     /// Which limits were really in force.
     pub isolation: Isolation,
-    /// Digests of what was written and given, by name: `stdout`, `stderr`, `result`, `patch`.
+    /// Digests of what was written and given, by name: `stdout`, `stderr`, `result`, `patch-log`; what a rebuild, a probe
+    /// of the environment or a canary run wrote has the word before it (`canary-stdout`).
     pub evidence: BTreeMap<String, Digest>,
     /// When the run began.
     pub started: jiff::Timestamp,
