@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use crate::engine::Event;
+use crate::fault;
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
 use crate::repo::{ChangeSet, RepoError, Repository, apply_patch};
@@ -103,7 +104,9 @@ impl State {
                         .tempdir_in(scratch)
                         .map_err(|e| disk(&e.to_string()))?
                         .keep();
+                    fault::point("score.change.made");
                     let removed = state.changes.materialise(&dir, owner).map_err(|e| of_repo(&e))?;
+                    fault::point("score.change.written");
                     Ok((dir, removed))
                 })
                 .await
@@ -144,9 +147,9 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
 
-    let bucket = Bucket::Scratch.path(&shared.services.cache);
-    fs_err::create_dir_all(&bucket).map_err(|e| disk(&e.to_string()))?;
-    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(&bucket).map_err(|e| disk(&e.to_string()))?;
+    let folder = shared.services.scratch.path();
+    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
+    fault::point("score.instance.made");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs_err::set_permissions(scratch.path(), open).map_err(|e| disk(&e.to_string()))?;
     Ok(Ready {

@@ -1,6 +1,6 @@
 //! Rows and records → verdicts. Pure over what it is handed; nothing is run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::record::OracleRecord;
 use super::roster::{Roster, RosterComment};
@@ -73,6 +73,18 @@ pub fn verdicts<E>(
         }
     }
 
+    // Every oracle has a row for each control, be it that there is nothing to run. One that a crash of the machine took
+    // away must not read as a control that does not exist.
+    let there: HashSet<(&InstanceId, &CommentId, &str)> = known
+        .iter()
+        .filter(|(row, _)| row.arm.is_state())
+        .map(|(row, _)| (&row.instance_id, &row.comment, row.arm.as_str()))
+        .collect();
+    let gone = |row: &Row| {
+        let is_gone = |arm: &&str| !there.contains(&(&row.instance_id, &row.comment, *arm));
+        [Arm::HEAD, Arm::MERGED].into_iter().find(is_gone).filter(|_| policy == Policy::Strict)
+    };
+
     let none = ControlRuns::default();
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
@@ -80,7 +92,7 @@ pub fn verdicts<E>(
         let records = loaded.get(&row.id()).map(Vec::as_slice).unwrap_or_default();
         let first_line = records.iter().find(|r| r.outcome != Outcome::Passed).and_then(|r| r.first_line.clone());
         scored.first_lines.push(first_line);
-        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy));
+        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy, gone(row)));
     }
     Ok(scored)
 }
@@ -108,7 +120,13 @@ fn outcomes_of(loaded: &HashMap<Digest, Vec<OracleRecord>>, row: &Row) -> Vec<Ou
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 
-fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy: Policy) -> Verdict {
+fn verdict(
+    row: &Row,
+    records: &[OracleRecord],
+    controls: &Controls<'_>,
+    policy: Policy,
+    gone: Option<&str>,
+) -> Verdict {
     let mut outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
     let mut marks = row.marks.clone();
     let mut log_of_failure = None;
@@ -116,6 +134,10 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy:
     let decision = match &row.state {
         RowState::Runs { .. } if records.is_empty() => {
             plain(VerdictKind::Invalid, VerdictReason::Infra("the record is gone: score again".to_owned()))
+        }
+        RowState::Runs { .. } | RowState::Patch { .. } | RowState::NoChanges if gone.is_some() => {
+            let control = gone.unwrap_or_default();
+            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")))
         }
         RowState::Runs { .. } => oracle::decide(policy, controls, Attempt::Runs(&outcomes)),
         RowState::Missing => oracle::decide(policy, controls, Attempt::Missing),

@@ -16,6 +16,7 @@ use super::place;
 use super::root::{self, Root};
 use super::sys::{self, Arrived, SignalWait};
 use super::watcher::{self, Watcher};
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// What PID 1 gets from the supervisor.
@@ -61,7 +62,9 @@ impl Init<'_> {
             // The group's name would be on view; an older kernel shows it.
             let _ = sys::new_cgroup_namespace();
         }
+        fault::point("init.cgroup.joined");
         let workspace = self.set_up()?;
+        fault::point("init.root.ready");
         let command = Command::prepare(self.job)?;
         let main = self.start(&command)?;
         self.send(&InitMessage::Started { workspace: workspace.to_owned() });
@@ -72,7 +75,9 @@ impl Init<'_> {
         let job = self.job;
         let owner = (job.privilege != Privilege::User).then_some(job.owner);
         root::make_private()?;
+        fault::point("init.mounts.private");
         let sources = mounts::open(job)?;
+        fault::point("init.sources.opened");
         let root = Root::build(job.task.limits.scratch, job.task.network, owner)?;
         let workspace = mounts::attach(&root, sources)?;
         root.enter()?;
@@ -102,6 +107,7 @@ impl Init<'_> {
             drop((said, release));
             self.payload(command, waiting, saying);
         }
+        fault::point("init.command.cloned");
         drop((waiting, saying));
         // From here on nobody inside may look into this process or through its descriptors.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -110,6 +116,7 @@ impl Init<'_> {
             map_ids(pid, self.job.owner)?;
         }
         release.write_all(b"x").step(|| "release the command".to_owned())?;
+        fault::point("init.command.released");
         self.result = None;
         drop(release);
         let mut text = Vec::new();
@@ -129,6 +136,7 @@ impl Init<'_> {
         if waiting.read_exact(&mut permission).is_err() {
             sys::exit(1);
         }
+        fault::point("init.command.waits");
         let report = command.execute(self.result.as_ref().map(OwnedFd::as_fd));
         let _ = saying.write_all(&serde_json::to_vec(&report).unwrap_or_default());
         sys::exit(127)
@@ -168,6 +176,7 @@ impl Init<'_> {
             total += reaped.cpu_seconds;
             sys::kill(-1, libc::SIGKILL);
         }
+        fault::point("init.tree.reaped");
         // The kernel's two ways to count a process's time differ a little, so the signal is believed. The second one
         // has many senders.
         let cpu_limit = limits.cpu.is_some_and(|limit| match ended.end {
