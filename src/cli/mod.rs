@@ -23,6 +23,8 @@ use clap::{Parser, Subcommand};
 use error::{CliError, Status};
 use printer::{OutputError, Printer};
 
+use crate::fault;
+
 /// The execution-based test oracle runner for code review.
 ///
 /// A review is worth what it changes: following it must turn a red test green. redgreen takes a benchmark (pull
@@ -102,6 +104,10 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
         }
     };
+    if let Err(error) = faults() {
+        Printer.note(error.render().trim_end());
+        return error.status.into();
+    }
     let outcome = match args.verb {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Import(args) => import::run(args),
@@ -121,6 +127,17 @@ pub fn main() -> ExitCode {
             error.status.into()
         }
     }
+}
+
+/// Arms the fault points where a test asks for it; only builds with `debug_assertions` do.
+fn faults() -> Result<(), CliError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    let Some(folder) = variables::get("REDGREEN_FAULT_FOLDER") else { return Ok(()) };
+    let setting = fault::Setting::new(folder.into(), variables::get("REDGREEN_FAULT").as_deref());
+    let setting = setting.map_err(|e| CliError::usage(e.to_string()))?;
+    fault::arm(setting).map_err(|e| CliError::usage("the folder of `REDGREEN_FAULT_FOLDER` cannot be used").because(&e))
 }
 
 /// The async runtime of verbs that run things.

@@ -349,7 +349,7 @@ fn open_run(
         );
     }
     manifest.created = there.created;
-    run.put_blob(&roster)?;
+    run.put_sound_blob(&roster)?;
     run.set_manifest(&manifest)?;
     Ok(run)
 }

@@ -9,9 +9,10 @@ use super::base::EntryKind;
 use super::changes::{FileContent, FileMode};
 use super::error::RepoError;
 use super::gitdir::{self, IndexFile, Presence};
-use super::lock::{Lock, beside, remove_all};
+use super::lock::{Lock, beside, remove_all, settle};
 use super::repository::{Repository, read_blob};
 use super::write::{Owner, TreeWriter};
+use crate::fault;
 
 /// The time of every file and folder of a snapshot, and of its commit: 2000-01-01 00:00 UTC. Old, so that everything
 /// that is made from the tree is newer; constant, so that content alone decides.
@@ -103,11 +104,17 @@ impl Repository {
                 return Err(error);
             }
         };
+        fault::point("repo.snapshot.written");
         fs_err::rename(&temporary, &dir)?;
+        fault::point("repo.snapshot.renamed");
         let text = serde_json::to_vec(&marker).map_err(std::io::Error::other)?;
         let unfinished = beside(&marker_path, ".tmp");
         fs_err::write(&unfinished, text)?;
+        fault::point("repo.marker.written");
+        settle(dest_root)?;
+        fault::point("repo.snapshot.synced");
         fs_err::rename(&unfinished, &marker_path)?;
+        fault::point("repo.marker.renamed");
         Ok(found(marker))
     }
 

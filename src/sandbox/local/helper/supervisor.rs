@@ -19,6 +19,7 @@ use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
 use super::ids::{map_ids, write_id_file};
 use super::init::Init;
 use super::sys;
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// How often the cgroup's counters are read while a command runs.
@@ -40,9 +41,12 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let Ok((job, result)) = receive(&mut control) else { return ExitCode::from(2) };
+    fault::point("helper.job.received");
     let report = run(&job, &control, result, &null).unwrap_or_else(Report::from);
     cleanup::remove_work_dirs(&job);
+    fault::point("helper.workdirs.removed");
     let sent = serde_json::to_vec(&report).ok().and_then(|text| control.write_all(&text).ok());
+    fault::point("helper.report.sent");
     if sent.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -69,7 +73,9 @@ fn receive(control: &mut UnixStream) -> std::io::Result<(Job, Option<OwnedFd>)> 
     let length = usize::try_from(u64::from_le_bytes(length)).map_err(std::io::Error::other)?;
     let mut text = vec![0; length];
     control.read_exact(&mut text)?;
-    Ok((serde_json::from_slice(&text)?, result))
+    let (job, faults) = serde_json::from_slice(&text)?;
+    fault::arm_helper(faults);
+    Ok((job, result))
 }
 
 fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd) -> Result<Report, Failure> {
@@ -80,6 +86,7 @@ fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd)
     let outcome = start(job, control, result, null, group.as_ref()).map(|mut supervisor| supervisor.watch());
     if let Some(group) = &group {
         group.remove();
+        fault::point("helper.cgroup.removed");
     }
     outcome?
 }
@@ -104,6 +111,7 @@ fn start<'a>(
         drop(sync);
         Init { job, sync: theirs, result, join }.main();
     }
+    fault::point("helper.init.cloned");
     drop((theirs, result, join));
     let supervisor =
         Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
@@ -159,6 +167,7 @@ impl Supervisor<'_> {
             map_ids(self.init, self.job.owner)?;
         }
         rustix::net::send(&self.sync, b"x", SendFlags::NOSIGNAL).step(|| "release the sandbox".to_owned())?;
+        fault::point("helper.init.released");
         Ok(())
     }
 
@@ -173,6 +182,7 @@ impl Supervisor<'_> {
                     InitMessage::Started { workspace } => {
                         self.started = Some(Instant::now());
                         self.workspace = workspace;
+                        fault::point("helper.command.started");
                     }
                     other => told = Some(other),
                 },
@@ -193,6 +203,7 @@ impl Supervisor<'_> {
         }
         let seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         let cpu = self.bury();
+        fault::point("helper.tree.buried");
         self.report(told, seconds, cpu)
     }
 
