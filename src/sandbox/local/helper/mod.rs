@@ -6,6 +6,7 @@
 
 mod copy;
 mod etc;
+mod hidden;
 mod ids;
 mod init;
 mod mounts;
