@@ -44,4 +44,4 @@ macro_rules! tables {
     };
 }
 
-tables!(limits, processes, exits, files, network, kernel, patches);
+tables!(limits, processes, exits, forgery, files, tree, network, kernel, patches, rust, node);

@@ -104,11 +104,11 @@ impl Host {
         self.visits.load(Ordering::SeqCst)
     }
 
-    /// What of a run of process `score` in `place` is still there, or was touched.
-    pub fn look(&mut self, place: &Place, score: u32) -> Vec<String> {
+    /// What of a run of process `score` in `place` is still there, or was touched. `may_call`: the network was the host's.
+    pub fn look(&mut self, place: &Place, score: u32, may_call: bool) -> Vec<String> {
         let mut found: Vec<String> =
             processes_with(&self.mark).into_iter().map(|line| format!("a process is left: {line}")).collect();
-        if self.visits() > 0 {
+        if self.visits() > 0 && !may_call {
             found.push(format!("{} came through a door", self.visits()));
         }
         if let Some(status) = self.sentinel.try_wait().unwrap() {

@@ -19,6 +19,8 @@ pub enum Level {
     Full,
     /// Namespaces made by a user without any rights, limits by resource limits and the watcher.
     Userns,
+    /// The same made by root where no control groups are mounted.
+    UsernsOfRoot,
     /// No isolation.
     None,
 }
@@ -27,9 +29,14 @@ impl Level {
     pub fn name(self) -> &'static str {
         match self {
             Self::Full => "full",
-            Self::Userns => "userns",
+            Self::Userns | Self::UsernsOfRoot => "userns",
             Self::None => "none",
         }
+    }
+
+    /// The level's variant for toolchains that lie in a home which is closed to others.
+    pub fn with_home(self) -> Self {
+        if self == Self::Userns && rustix::process::geteuid().is_root() { Self::UsernsOfRoot } else { self }
     }
 
     /// Whether this machine has it; says so where it has not.
@@ -42,7 +49,7 @@ impl Level {
                 }
                 here
             }
-            Self::Userns => true,
+            Self::Userns | Self::UsernsOfRoot => true,
             Self::None => is_root("the hostile table without a sandbox"),
         }
     }
@@ -87,6 +94,10 @@ impl Level {
             other.uid(OTHER_USER).gid(OTHER_USER);
             return other;
         }
+        if self == Self::UsernsOfRoot {
+            // SAFETY: plain system calls between fork and exec, without memory to allocate.
+            unsafe { command.pre_exec(without_control_groups) };
+        }
         command
     }
 
@@ -103,6 +114,23 @@ impl Level {
             }
         }
     }
+}
+
+/// Lets go of the mounts of control groups, in a mount namespace of the process's own.
+fn without_control_groups() -> std::io::Result<()> {
+    // SAFETY: plain system calls; the strings are constants.
+    let result = unsafe {
+        libc::unshare(libc::CLONE_NEWNS)
+            | libc::mount(
+                c"none".as_ptr(),
+                c"/".as_ptr(),
+                std::ptr::null(),
+                libc::MS_REC | libc::MS_PRIVATE,
+                std::ptr::null(),
+            )
+            | libc::umount2(c"/sys/fs/cgroup".as_ptr(), libc::MNT_DETACH)
+    };
+    if result == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) }
 }
 
 fn copied_binary(place: &Place) -> PathBuf {

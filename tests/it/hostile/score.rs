@@ -25,6 +25,7 @@ pub fn filler(table: &Table, host: &Host) -> impl Fn(&str) -> String + use<> {
 
 pub fn agrees_with_its_table(name: &str, level: Level) {
     let table = Table::read(name);
+    let level = if table.home { level.with_home() } else { level };
     if table.rows(level).next().is_none() || !level.is_here() {
         return;
     }
@@ -81,7 +82,7 @@ pub fn agrees_with_its_table(name: &str, level: Level) {
             wrong.push(format!("{arm}: ran at level {isolation}"));
         }
     }
-    wrong.extend(host.look(&place, pid));
+    wrong.extend(host.look(&place, pid, level == Level::None));
     let size: u64 = walkdir::WalkDir::new(&run).into_iter().map(|e| e.unwrap().metadata().unwrap().len()).sum();
     if size > RUN_FOLDER {
         wrong.push(format!("the run folder holds {size} bytes"));

@@ -24,6 +24,9 @@ pub struct Table {
     /// Marks of every row whose oracle ran.
     #[serde(default)]
     pub marks: Vec<String>,
+    /// Its toolchain may lie in a home that is closed to others.
+    #[serde(default)]
+    pub home: bool,
     /// More fields of the instance.
     #[serde(default)]
     pub instance: BTreeMap<String, Value>,
@@ -118,7 +121,7 @@ impl Row {
     pub fn expected(&self, level: Level) -> Option<&str> {
         match level {
             Level::Full => Some(&self.expect),
-            Level::Userns => Some(self.userns.as_ref().unwrap_or(&self.expect)),
+            Level::Userns | Level::UsernsOfRoot => Some(self.userns.as_ref().unwrap_or(&self.expect)),
             Level::None => self.none.as_deref(),
         }
     }

@@ -5,6 +5,7 @@
 //! *payload* gives up every right and becomes the command.
 
 mod copy;
+mod disk;
 mod etc;
 mod hidden;
 mod ids;
