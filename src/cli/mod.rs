@@ -9,11 +9,13 @@ mod error;
 mod gc;
 mod import;
 mod interrupt;
+mod leak_check;
 mod planned;
 mod printer;
 mod report;
 mod score;
 mod settings;
+mod snapshot;
 mod variables;
 
 use std::process::ExitCode;
@@ -51,6 +53,8 @@ enum Verb {
     Doctor(doctor::Args),
     Import(import::Args),
     Check(check::Args),
+    LeakCheck(Box<leak_check::Args>),
+    Snapshot(snapshot::Args),
     Score(Box<score::Args>),
     Report(report::Args),
     Env(env::Args),
@@ -112,6 +116,8 @@ pub fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Check(args) => check::run(args),
+        Verb::LeakCheck(args) => leak_check::run(*args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Score(args) => score::run(*args),
         Verb::Report(args) => report::run(args),
         Verb::Env(args) => env::run(args),
