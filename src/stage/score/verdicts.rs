@@ -137,6 +137,9 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy:
     if records.iter().any(|r| r.channel == "weak") {
         marks.push("channel: weak".to_owned());
     }
+    if records.iter().any(|r| r.text_only == Some(true)) {
+        marks.push("text-only".to_owned());
+    }
     let telling = records.iter().find(|r| r.outcome != Outcome::Passed).or_else(|| records.first());
     let mut evidence = Extra::new();
     if let Some(record) = telling {
