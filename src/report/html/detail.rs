@@ -235,7 +235,7 @@ impl Detail {
         self.fact("began", record.started.strftime("%Y-%m-%d %H:%M:%S UTC").to_string());
         self.fact("result by", visible(&record.channel).into_owned());
         if let Some(text_only) = record.text_only {
-            self.fact("project code", if text_only { "never loaded (text-only)" } else { "was loaded" }.to_owned());
+            self.fact("project code", if text_only { "not loaded" } else { "loaded" }.to_owned());
         }
         self.describe(&record.isolation);
         self.limits(&record.inputs["limits"]);

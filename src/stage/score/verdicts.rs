@@ -66,6 +66,7 @@ pub fn verdicts<E>(
         let entry = controls
             .entry((&row.instance_id, &row.comment))
             .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
+        entry.measure(loaded.get(&row.id()).into_iter().flatten());
         if row.arm.as_str() == Arm::MERGED {
             entry.merged = Some(outcomes);
         } else {
@@ -77,10 +78,13 @@ pub fn verdicts<E>(
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
+        let text_only = controls.is_text_only() && matches!(row.state, RowState::Runs { .. });
         let records = loaded.get(&row.id()).map(Vec::as_slice).unwrap_or_default();
         let first_line = records.iter().find(|r| r.outcome != Outcome::Passed).and_then(|r| r.first_line.clone());
         scored.first_lines.push(first_line);
-        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy));
+        let mut verdict = verdict(row, records, &controls.borrowed(), policy);
+        verdict.marks.extend(text_only.then(|| "text-only".to_owned()));
+        scored.verdicts.push(verdict);
     }
     Ok(scored)
 }
@@ -91,9 +95,26 @@ struct ControlRuns {
     merged: Option<Vec<Outcome>>,
     head: Vec<Outcome>,
     before: Vec<String>,
+    ran_project: bool,
+    measured: bool,
 }
 
 impl ControlRuns {
+    /// Notes whether these runs of a control loaded the project's code. One that broke says nothing of what it would
+    /// have loaded.
+    fn measure<'a>(&mut self, records: impl Iterator<Item = &'a OracleRecord>) {
+        let whole = records.filter(|record| matches!(record.outcome, Outcome::Passed | Outcome::Failed));
+        for text_only in whole.filter_map(|record| record.text_only) {
+            self.measured = true;
+            self.ran_project |= !text_only;
+        }
+    }
+
+    /// Whether the oracle only reads text. Its controls tell: a revision that cannot be imported loads nothing either.
+    fn is_text_only(&self) -> bool {
+        self.measured && !self.ran_project
+    }
+
     fn borrowed(&self) -> Controls<'_> {
         Controls { head: &self.head, merged: self.merged.as_deref(), before: &self.before }
     }
@@ -136,9 +157,6 @@ fn verdict(row: &Row, records: &[OracleRecord], controls: &Controls<'_>, policy:
     marks.extend(decision.marks.iter().map(|m| (*m).to_owned()));
     if records.iter().any(|r| r.channel == "weak") {
         marks.push("channel: weak".to_owned());
-    }
-    if records.iter().any(|r| r.text_only == Some(true)) {
-        marks.push("text-only".to_owned());
     }
     let telling = records.iter().find(|r| r.outcome != Outcome::Passed).or_else(|| records.first());
     let mut evidence = Extra::new();
