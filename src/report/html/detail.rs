@@ -201,7 +201,7 @@ impl Detail {
         }
         self.elsewhere = ordered(verdict)
             .into_iter()
-            .map(|(name, digest)| Fact { name, value: Evidence::blob_path(&digest) })
+            .map(|(name, digest)| Fact { name: line(&name, CELL_CHARS), value: Evidence::blob_path(&digest) })
             .collect();
     }
 

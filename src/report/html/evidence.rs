@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use super::bounds::{EVIDENCE_BYTES, EVIDENCE_VERDICTS, OUTPUT_BYTES, PAGE_BYTES};
+use super::bounds::{CELL_CHARS, EVIDENCE_BYTES, EVIDENCE_VERDICTS, OUTPUT_BYTES, PAGE_BYTES};
 use super::detail::Output;
-use super::text::{cut, size, visible, without_colours};
+use super::text::{cut, line, size, visible, without_colours};
 use crate::model::{Arm, Digest, Verdict, VerdictKind};
 use crate::stage::score::{OracleRecord, Row, STAGE};
 use crate::store::RunFolder;
@@ -109,7 +109,7 @@ impl<'a> Evidence<'a> {
     /// An output, or its beginning and end.
     pub(super) fn output(&mut self, name: &str, digest: &Digest) -> Output {
         let path = Self::blob_path(digest);
-        let mut output = Output { name: name.to_owned(), path, ..Output::default() };
+        let mut output = Output { name: line(name, CELL_CHARS), path, ..Output::default() };
         match self.blob(digest) {
             Ok(bytes) => {
                 output.size = size(bytes.len() as u64);

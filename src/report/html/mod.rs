@@ -27,3 +27,6 @@ pub use index::{Choice, IndexRow, InstanceLine};
 pub use pages::{Layout, Made, contexts, write};
 pub use patch::{Chunk, PatchView};
 pub use section::{CommentView, Control, Section, TestView};
+
+#[cfg(test)]
+mod tests;

@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn a_patch_that_is_none_is_shown_all_the_same() {
         let shown = view(b"\x1b[31m<script>\xff\n@@ nonsense\n+a", String::new());
-        assert_eq!(shown.chunks[0], Chunk { kind: "same", text: "␛[31m<script>\u{fffd}\n".to_owned() });
+        assert_eq!(shown.chunks[0], Chunk { kind: "same", text: "⟨ESC⟩[31m<script>\u{fffd}\n".to_owned() });
         assert_eq!(shown.added, 1);
     }
 }

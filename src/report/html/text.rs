@@ -19,8 +19,8 @@ fn is_hidden(c: char) -> bool {
     )
 }
 
-/// The text with every hidden character written out: control characters as their pictures (`␀`, `␛`), others as
-/// `⟨U+202E⟩`. CRLF is a line end.
+/// The text with every hidden character written out: `⟨ESC⟩`, `⟨U+202E⟩`. (Unicode has pictures of control characters,
+/// but many fonts do not.) CRLF is a line end.
 pub fn visible(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_hidden) {
         return Cow::Borrowed(text);
@@ -30,8 +30,9 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     while let Some(c) = rest.next() {
         match c {
             '\r' if rest.peek() == Some(&'\n') => {}
-            '\u{0}'..='\u{1f}' if is_hidden(c) => out.extend(char::from_u32(0x2400 + c as u32)),
-            '\u{7f}' => out.push('\u{2421}'),
+            '\0' => out.push_str("⟨NUL⟩"),
+            '\r' => out.push_str("⟨CR⟩"),
+            '\u{1b}' => out.push_str("⟨ESC⟩"),
             c if is_hidden(c) => out.push_str(&format!("⟨U+{:04X}⟩", c as u32)),
             c => out.push(c),
         }
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn hidden_characters_are_written_out() {
         assert_eq!(visible("a\tb\nc é 🙂"), "a\tb\nc é 🙂");
-        assert_eq!(visible("a\0b\u{1b}[2Jc\u{7f}\r\nd\re"), "a␀b␛[2Jc␡\nd␍e");
+        assert_eq!(visible("a\0b\u{1b}[2Jc\u{7f}\r\nd\re"), "a⟨NUL⟩b⟨ESC⟩[2Jc⟨U+007F⟩\nd⟨CR⟩e");
         assert_eq!(visible("if x: \u{202e}} // admin\u{2066}"), "if x: ⟨U+202E⟩} // admin⟨U+2066⟩");
         assert_eq!(visible("\u{feff}x\u{200b}y\u{e0041}\u{2028}"), "⟨U+FEFF⟩x⟨U+200B⟩y⟨U+E0041⟩⟨U+2028⟩");
         assert_eq!(visible("\u{9b}31m"), "⟨U+009B⟩31m");
@@ -180,7 +181,7 @@ mod tests {
     #[test]
     fn colours_go_and_other_sequences_stay() {
         assert_eq!(without_colours("\u{1b}[1;31mFAILED\u{1b}[0m x\u{1b}[m"), "FAILED x");
-        assert_eq!(visible(&without_colours("\u{1b}[2Kgone \u{1b}]0;title\u{7}\u{1b}[")), "␛[2Kgone ␛]0;title␇␛[");
+        assert_eq!(visible(&without_colours("\u{1b}[2Kgone \u{1b}]0;title\u{7}\u{1b}[")), "⟨ESC⟩[2Kgone ⟨ESC⟩]0;title⟨U+0007⟩⟨ESC⟩[");
     }
 
     #[test]
