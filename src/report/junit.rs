@@ -223,7 +223,8 @@ fn name_of(case: &Case<'_>) -> String {
     let name = case.comment.to_string();
     match case.verdict {
         Some(verdict) if case.one_of_several => {
-            let mut by: Vec<&str> = [&verdict.agent, &verdict.model].into_iter().flatten().map(String::as_str).collect();
+            let mut by: Vec<&str> =
+                [&verdict.agent, &verdict.model].into_iter().flatten().map(String::as_str).collect();
             let attempt = format!("attempt {}", verdict.attempt);
             by.push(&attempt);
             format!("{name} [{}]", by.join(", "))

@@ -81,7 +81,8 @@ fn the_page_opens_filters_sorts_and_drills_down() {
     choose(&mut browser, "text", "");
 
     // Sorting by time, both ways; by the keyboard.
-    let times = "[...document.querySelectorAll('#verdict-table tbody td:last-child')].map(c => Number(c.dataset.value))";
+    let times =
+        "[...document.querySelectorAll('#verdict-table tbody td:last-child')].map(c => Number(c.dataset.value))";
     browser.click("#verdict-table th:last-child button");
     let sorted = browser.eval(times);
     let numbers: Vec<f64> = sorted.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).collect();
@@ -93,7 +94,8 @@ fn the_page_opens_filters_sorts_and_drills_down() {
     assert!(downwards.as_array().unwrap().iter().map(|n| n.as_f64().unwrap()).rev().is_sorted());
 
     // From the table to everything behind one verdict.
-    let row = rows.iter().find(|r| r["arm"] == "magpie-review" && r["verdict"] == "fail" && !r["key"].is_null()).unwrap();
+    let row =
+        rows.iter().find(|r| r["arm"] == "magpie-review" && r["verdict"] == "fail" && !r["key"].is_null()).unwrap();
     let (instance, comment) = (row["instance_id"].as_str().unwrap(), row["comment"].as_str().unwrap());
     let link = browser.eval(&format!(
         "[...document.querySelectorAll('#verdict-table tbody tr')].find(r => r.dataset.arm === 'magpie-review' \
@@ -106,11 +108,15 @@ fn the_page_opens_filters_sorts_and_drills_down() {
     browser.wait(&format!("{body}.closest('details').open && {body}.checkVisibility()"));
     let text = browser.eval(&format!("{body}.innerText"));
     let text = text.as_str().unwrap();
-    for wanted in [row["key"].as_str().unwrap(), "isolation", "limits", "wall 120 s", "exit code", "redgreen rerun", "blobs/"] {
+    for wanted in
+        [row["key"].as_str().unwrap(), "isolation", "limits", "wall 120 s", "exit code", "redgreen rerun", "blobs/"]
+    {
         assert!(text.contains(wanted), "{wanted} is not in\n{text}");
     }
     // The patch is coloured, here or where the page points to.
-    assert!(browser.eval(&format!("{body}.closest('section').querySelectorAll('.diff .add').length")).as_u64() > Some(0));
+    assert!(
+        browser.eval(&format!("{body}.closest('section').querySelectorAll('.diff .add').length")).as_u64() > Some(0)
+    );
     let around = browser.eval(&format!("{body}.closest('article').innerText"));
     assert!(around.as_str().unwrap().contains("controls: good"), "{around}");
     is_quiet(&mut browser, &page(&place));
@@ -174,7 +180,9 @@ fn hostile_texts_are_shown_and_do_nothing() {
     let ran = place.run(&["report", "run", "--json"]).exits(0);
     let report = ran.json();
     let whole = fs_err::read_to_string(page(&place)).unwrap();
-    let hidden = |c: char| (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}');
+    let hidden = |c: char| {
+        (c.is_control() && c != '\n') || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{fffe}')
+    };
     assert_eq!(whole.chars().find(|c| hidden(*c)), None);
     assert!(whole.len() < 8 << 20, "{} bytes", whole.len());
 
@@ -278,7 +286,8 @@ fn junit_counts_what_the_report_counts() {
     // An XML reader that is not ours.
     let script = "import sys, xml.etree.ElementTree as e; r = e.parse(sys.argv[1]).getroot(); \
                   print(len(r.findall('testsuite')), len(r.findall('testsuite/testcase')), r.get('tests'))";
-    let python = std::process::Command::new("python3").args(["-c", script]).arg(place.join("run/report/junit.xml")).output();
+    let python =
+        std::process::Command::new("python3").args(["-c", script]).arg(place.join("run/report/junit.xml")).output();
     let Ok(python) = python else { return loudly("NOT RUN, as there is no python3: its XML reader on junit.xml") };
     let (arms, rows) = (report["arms"].as_array().unwrap().len(), report["verdicts"].as_array().unwrap().len());
     assert_eq!(String::from_utf8_lossy(&python.stdout).trim(), format!("{arms} {rows} {rows}"));
@@ -373,7 +382,9 @@ fn pictures() {
     for (name, place) in [("example", Place::scored()), ("hostile", hostile::run())] {
         place.run(&["report", "run"]).exits(0);
         let Some(mut browser) = Browser::start("pictures") else { return };
-        for (shape, width, height, dark) in [("wide", 1280, 1000, false), ("narrow", 420, 900, false), ("dark", 1280, 1000, true)] {
+        for (shape, width, height, dark) in
+            [("wide", 1280, 1000, false), ("narrow", 420, 900, false), ("dark", 1280, 1000, true)]
+        {
             browser.window(width, height, dark);
             browser.open_file(&page(&place));
             browser.shoot(&folder.join(format!("{name}-{shape}-top.png")));

@@ -28,8 +28,7 @@ pub struct Bar {
 
 /// Passed, failed, invalid and missing of an arm, and the interval of its rate.
 pub(super) fn bar(row: &ArmRow) -> Bar {
-    let counts =
-        [("pass", row.passed), ("fail", row.failed), ("invalid", row.invalid), ("missing", row.missing)];
+    let counts = [("pass", row.passed), ("fail", row.failed), ("invalid", row.invalid), ("missing", row.missing)];
     let mut pieces = Vec::new();
     let mut before = 0;
     for (kind, count) in counts {

@@ -78,6 +78,8 @@ pub struct RunLine {
     pub outcome: String,
     /// Its wall-clock time.
     pub seconds: String,
+    /// Whether it ran with head's test configuration.
+    pub head_configuration: bool,
     /// Its record's path in the run folder.
     pub record: String,
 }
@@ -133,6 +135,10 @@ pub(super) fn detail(evidence: &mut Evidence<'_>, verdict: &Verdict, patches: &m
         key: verdict.key.as_ref().map(ToString::to_string).unwrap_or_default(),
         id,
     };
+    if !verdict.with_head_configuration.is_empty() {
+        let outcomes: Vec<String> = verdict.with_head_configuration.iter().map(Outcome::to_string).collect();
+        detail.fact("with head's test configuration", outcomes.join(" · "));
+    }
     if detail.embedded {
         detail.embed(evidence, verdict, row, patches);
     } else {
@@ -150,23 +156,18 @@ impl Detail {
     }
 
     /// The evidence itself.
-    fn embed(
-        &mut self,
-        evidence: &mut Evidence<'_>,
-        verdict: &Verdict,
-        row: Option<&Row>,
-        patches: &mut ShownPatches,
-    ) {
-        let keys: &[Digest] = match row.map(|row| &row.state) {
-            Some(RowState::Runs { keys, .. }) => keys,
-            _ => &[],
+    fn embed(&mut self, evidence: &mut Evidence<'_>, verdict: &Verdict, row: Option<&Row>, patches: &mut ShownPatches) {
+        let (keys, second): (&[Digest], &[Digest]) = match row.map(|row| &row.state) {
+            Some(RowState::Runs { keys, with_head_configuration }) => (keys, with_head_configuration),
+            _ => (&[], &[]),
         };
         let mut telling = None;
-        for (index, key) in keys.iter().enumerate() {
+        for (index, key) in keys.iter().chain(second).enumerate() {
             let record = evidence.record(key);
-            if keys.len() > 1 {
+            if keys.len() + second.len() > 1 {
                 self.runs.push(RunLine {
                     number: index + 1,
+                    head_configuration: index >= keys.len(),
                     outcome: record.as_ref().map_or_else(|| "gone".to_owned(), |r| r.outcome.to_string()),
                     seconds: record.as_ref().map(|r| seconds(r.seconds)).unwrap_or_default(),
                     record: Evidence::record_path(key),

@@ -10,7 +10,7 @@ use super::front::Count;
 use super::text::line;
 use crate::model::{Arm, InfraReason, Outcome, Verdict, VerdictKind};
 use crate::oracle::{Controls, check};
-use crate::stage::score::{Row, RosterComment, RowState};
+use crate::stage::score::{RosterComment, Row, RowState};
 
 /// What the controls of one oracle say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -119,10 +119,7 @@ pub(super) fn checked(evidence: &mut Evidence<'_>, comment: &RosterComment, verd
     Checked { state, why, head, merged }
 }
 
-fn outcomes_of(
-    row: &Row,
-    mut outcome: impl FnMut(&crate::model::Digest) -> Option<Outcome>,
-) -> Option<Vec<Outcome>> {
+fn outcomes_of(row: &Row, mut outcome: impl FnMut(&crate::model::Digest) -> Option<Outcome>) -> Option<Vec<Outcome>> {
     match &row.state {
         RowState::Runs { keys, .. } => {
             let found: Option<Vec<Outcome>> = keys.iter().map(&mut outcome).collect();

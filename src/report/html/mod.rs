@@ -19,9 +19,11 @@ mod patch;
 mod section;
 pub mod text;
 
-pub use detail::{Detail, Fact, Output, RunLine};
 pub use chart::{Bar, Piece};
-pub use front::{AgreementView, ArmView, Count, DisagreementView, Facts, Front, GroupRow, GroupTable, Lost, Overlaps, Share};
+pub use detail::{Detail, Fact, Output, RunLine};
+pub use front::{
+    AgreementView, ArmView, Count, DisagreementView, Facts, Front, GroupRow, GroupTable, Lost, Overlaps, Share,
+};
 pub use health::{BadOracle, Health, OracleState};
 pub use index::{Choice, IndexRow, InstanceLine};
 pub use pages::{Layout, Made, contexts, write};

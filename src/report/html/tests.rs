@@ -23,14 +23,7 @@ fn nasty(size: usize) -> String {
 
 fn isolation() -> Isolation {
     let text = || NASTY.to_owned();
-    Isolation {
-        sandbox: text(),
-        level: text(),
-        network: text(),
-        memory: text(),
-        pids: text(),
-        workspace: text(),
-    }
+    Isolation { sandbox: text(), level: text(), network: text(), memory: text(), pids: text(), workspace: text() }
 }
 
 /// A run of one comment: good controls, a tool that fails, and one that could not be run.
@@ -114,7 +107,13 @@ fn run(folder: &std::path::Path) -> (RunFolder, Built) {
             run.put_record(STAGE, &record.key, &record).unwrap();
             record.key
         });
-        row(&run, &id, arm.clone(), RowState::Runs { keys: keys.collect() }, Some(blob.clone()));
+        row(
+            &run,
+            &id,
+            arm.clone(),
+            RowState::Runs { keys: keys.collect(), with_head_configuration: Vec::new() },
+            Some(blob.clone()),
+        );
     };
     put(Arm::head(), &[Outcome::Failed]);
     put(Arm::merged(), &[Outcome::Passed]);

@@ -181,7 +181,10 @@ mod tests {
     #[test]
     fn colours_go_and_other_sequences_stay() {
         assert_eq!(without_colours("\u{1b}[1;31mFAILED\u{1b}[0m x\u{1b}[m"), "FAILED x");
-        assert_eq!(visible(&without_colours("\u{1b}[2Kgone \u{1b}]0;title\u{7}\u{1b}[")), "⟨ESC⟩[2Kgone ⟨ESC⟩]0;title⟨U+0007⟩⟨ESC⟩[");
+        assert_eq!(
+            visible(&without_colours("\u{1b}[2Kgone \u{1b}]0;title\u{7}\u{1b}[")),
+            "⟨ESC⟩[2Kgone ⟨ESC⟩]0;title⟨U+0007⟩⟨ESC⟩["
+        );
     }
 
     #[test]

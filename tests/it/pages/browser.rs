@@ -29,7 +29,8 @@ impl Browser {
     pub fn start(what: &str) -> Option<Self> {
         let path = host("PATH").unwrap_or_default();
         let named = |name: &str| std::env::split_paths(&path).map(|p| p.join(name)).find(|p| p.is_file());
-        let found = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|n| named(n));
+        let found =
+            ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"].iter().find_map(|n| named(n));
         let Some(program) = found else {
             loudly(&format!("NOT RUN, as there is no chromium in PATH: {what}"));
             return None;
@@ -146,7 +147,8 @@ impl Browser {
     /// The value of an expression on the page.
     #[track_caller]
     pub fn eval(&mut self, expression: &str) -> Value {
-        let answer = self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true, "awaitPromise": true}));
+        let answer = self
+            .call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true, "awaitPromise": true}));
         assert!(answer["exceptionDetails"].is_null(), "{expression}: {}", answer["exceptionDetails"]);
         answer["result"]["value"].clone()
     }
@@ -178,9 +180,7 @@ impl Browser {
 
     /// Presses a key.
     pub fn key(&mut self, key: &str, code: u32, text: &str) {
-        let event = |kind: &str| {
-            json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": if kind == "keyDown" { text } else { "" }})
-        };
+        let event = |kind: &str| json!({"type": kind, "key": key, "code": key, "windowsVirtualKeyCode": code, "text": if kind == "keyDown" { text } else { "" }});
         self.call("Input.dispatchKeyEvent", event("keyDown"));
         self.call("Input.dispatchKeyEvent", event("keyUp"));
     }

@@ -18,8 +18,10 @@ const TOOLS: usize = 8;
 
 /// A run of `instances` instances; how many verdicts it has.
 pub fn run(root: &Path, instances: usize) -> usize {
-    let ids: Vec<InstanceId> = (0..instances).map(|n| format!("team__shop-{}@{n:07x}", n + 1).parse().unwrap()).collect();
-    let test = b"import unittest\n\nclass Test(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(1, 2)\n";
+    let ids: Vec<InstanceId> =
+        (0..instances).map(|n| format!("team__shop-{}@{n:07x}", n + 1).parse().unwrap()).collect();
+    let test =
+        b"import unittest\n\nclass Test(unittest.TestCase):\n    def test_it(self):\n        self.assertEqual(1, 2)\n";
     let mut comments = Vec::new();
     for id in &ids {
         for index in 0..COMMENTS {
@@ -93,7 +95,7 @@ pub fn run(root: &Path, instances: usize) -> usize {
                     agent: patch.as_ref().map(|_| "agent".to_owned()),
                     model: patch.as_ref().map(|_| "model".to_owned()),
                     attempt: 1,
-                    state: RowState::Runs { keys: vec![key] },
+                    state: RowState::Runs { keys: vec![key], with_head_configuration: Vec::new() },
                     marks: Vec::new(),
                     patch: patch.clone(),
                     shown: true,
