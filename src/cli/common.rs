@@ -34,6 +34,11 @@ pub(super) struct CacheOption {
 }
 
 impl CacheOption {
+    /// This option, or where it was not given another folder.
+    pub(super) fn or(&self, other: Option<&Path>) -> Self {
+        Self { cache: self.cache.clone().or_else(|| other.map(Path::to_owned)) }
+    }
+
     /// The cache folder, absolute.
     pub(super) fn resolve(&self, layers: &Layers) -> Result<Sourced<PathBuf>, CliError> {
         let picked = layers.pick(

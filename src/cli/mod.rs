@@ -3,6 +3,7 @@
 mod check;
 mod common;
 mod completions;
+mod diff;
 mod doctor;
 mod env;
 mod error;
@@ -12,8 +13,10 @@ mod interrupt;
 mod planned;
 mod printer;
 mod report;
+mod rerun;
 mod score;
 mod settings;
+mod terminal;
 mod variables;
 
 use std::process::ExitCode;
@@ -51,6 +54,8 @@ enum Verb {
     Check(check::Args),
     Score(Box<score::Args>),
     Report(report::Args),
+    Diff(diff::Args),
+    Rerun(Box<rerun::Args>),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -108,6 +113,8 @@ pub fn main() -> ExitCode {
         Verb::Check(args) => check::run(args),
         Verb::Score(args) => score::run(*args),
         Verb::Report(args) => report::run(args),
+        Verb::Diff(args) => diff::run(args),
+        Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

@@ -2,10 +2,8 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 21] = [
+const PLANNED: [&str; 19] = [
     "leak-check",
-    "diff",
-    "rerun",
     "filter",
     "label",
     "prompt",

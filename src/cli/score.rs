@@ -217,7 +217,7 @@ pub(super) fn run(args: Args) -> Outcome {
     )?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
-    let run = open_run(&args, &loaded, &digest, policy, denominator, &printer)?;
+    let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;
     printer.note(&format!("run: {}", run.root().display()));
     let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
     super::report::show(&printer, &run, Some(denominator), args.json)?;
@@ -297,6 +297,7 @@ fn open_run(
     digest: &crate::model::Digest,
     policy: Policy,
     denominator: Denominator,
+    cache: &Path,
     printer: &Printer,
 ) -> Result<RunFolder, CliError> {
     let parent = Path::new("redgreen-runs");
@@ -322,6 +323,7 @@ fn open_run(
         policy: policy.as_str().to_owned(),
         roster: crate::model::digest_bytes(&roster),
         denominator: denominator.as_str().to_owned(),
+        cache: Some(cache.to_owned()),
     };
     let run = RunFolder::create(&root, &manifest).map_err(|e| {
         let full = e.is_disk_full();

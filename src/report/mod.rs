@@ -1,9 +1,12 @@
 //! Events and verdicts → terminal, JSON, Markdown, CSV. Nothing here runs anything.
 
 mod build;
+pub mod compare;
+pub mod compare_text;
 mod event_log;
 mod files;
 mod progress;
+pub mod rerun;
 pub mod tables;
 
 pub use build::{REPORT_SCHEMA, Report, ReportError, build};

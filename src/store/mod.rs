@@ -10,4 +10,4 @@ mod run;
 
 pub use atomic::{write_atomic, write_json};
 pub use error::StoreError;
-pub use run::{BenchmarkRef, Entered, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
+pub use run::{BenchmarkRef, Entered, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run, newest_run};

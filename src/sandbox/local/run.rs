@@ -28,15 +28,15 @@ pub struct Ran {
     pub result: Captured,
 }
 
-/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled.
-pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError> {
+/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled. `stream` is the command's standard
+/// input, output and error, where they are not captured.
+pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) -> Result<Ran, SandboxError> {
     let broken = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| SandboxError::Helper(format!("could not {what}: {error}"))
     };
     let (control, theirs) = UnixStream::pair().map_err(broken("make a socket pair"))?;
-    let (stdout, out) = std::io::pipe().map_err(broken("make a pipe"))?;
-    let (stderr, err) = std::io::pipe().map_err(broken("make a pipe"))?;
+    let ([stdout, stderr], [out, err]) = outputs(stream).map_err(broken("make a pipe"))?;
     let channel = if job.task.result_channel { Some(std::io::pipe().map_err(broken("make a pipe"))?) } else { None };
     let (result, result_end) = channel.unzip();
     let mut child = Helper(
@@ -45,8 +45,8 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
             .arg(HELPER_ARG)
             .env_clear()
             .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::from(out))
-            .stderr(Stdio::from(err))
+            .stdout(out)
+            .stderr(err)
             // Signals of the terminal are for redgreen to act on.
             .process_group(0)
             .spawn()
@@ -57,7 +57,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     let mut pipes = Pipes {
         control: Some(control),
         answer: Vec::new(),
-        streams: [Some(stdout), Some(stderr), result],
+        streams: [stdout, stderr, result],
         captured: Default::default(),
         cap: usize::try_from(job.task.limits.output).unwrap_or(usize::MAX),
     };
@@ -74,6 +74,17 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     })?;
     let [stdout, stderr, result] = pipes.captured;
     Ok(Ran { report, stdout, stderr, result })
+}
+
+/// Where standard output and error are read, and what the helper gets for them.
+fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<PipeReader>; 2], [Stdio; 2])> {
+    if let Some(stream) = stream {
+        let second = stream.try_clone()?;
+        return Ok(([None, None], [Stdio::from(stream), Stdio::from(second)]));
+    }
+    let (stdout, out) = std::io::pipe()?;
+    let (stderr, err) = std::io::pipe()?;
+    Ok(([Some(stdout), Some(stderr)], [Stdio::from(out), Stdio::from(err)]))
 }
 
 /// A child that does not outlive its handle, and leaves no zombie.

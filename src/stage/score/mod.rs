@@ -1,6 +1,9 @@
 //! The stage that scores: plan → controls → oracle runs → records. Nothing here decides what an outcome means; that is
 //! the oracle room's table.
 
+mod again;
+mod find;
+mod inputs;
 mod instance;
 mod plan;
 mod prepare;
@@ -11,6 +14,9 @@ mod run;
 mod runner;
 mod verdicts;
 
+pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
+pub use find::{FindError, Found, find_row, label};
+pub use inputs::{InputChange, input_changes};
 pub use plan::{InstancePlan, Plan, Selection, plan};
 pub use prepare::{Unavailable, build_environment};
 pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};

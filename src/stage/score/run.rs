@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -34,6 +35,37 @@ pub struct Settings {
     pub retry: Vec<String>,
     /// How often a run is tried again, in a fresh workspace, after an infrastructure failure.
     pub infra_retries: u32,
+}
+
+impl Default for Settings {
+    /// As `score` runs without options.
+    fn default() -> Self {
+        Self {
+            policy: Policy::Strict,
+            repeat: 1,
+            limits: Limits::default(),
+            redo: false,
+            retry: Vec::new(),
+            infra_retries: 2,
+        }
+    }
+}
+
+impl Settings {
+    /// Takes over the limits from a record's inputs, those that can be read.
+    pub fn set_recorded_limits(&mut self, inputs: &serde_json::Value) {
+        let recorded = &inputs["limits"];
+        let seconds = |name: &str| recorded[name].as_f64().and_then(|s| Duration::try_from_secs_f64(s).ok());
+        let number = |name: &str, default: u64| recorded[name].as_u64().unwrap_or(default);
+        let limits = &mut self.limits;
+        limits.wall = seconds("wall").unwrap_or(limits.wall);
+        limits.cpu = seconds("cpu").or(limits.cpu);
+        limits.memory = number("memory", limits.memory);
+        limits.pids = number("pids", limits.pids);
+        limits.file_size = number("file_size", limits.file_size);
+        limits.output = number("output", limits.output);
+        limits.scratch = number("scratch", limits.scratch);
+    }
 }
 
 /// What a run stands on.
@@ -156,6 +188,21 @@ pub(super) struct Shared {
     pub(super) run: RunFolder,
     pub(super) shown: Shown,
     pub(super) counters: Counters,
+}
+
+impl Shared {
+    /// For one run beside any plan.
+    pub(super) fn alone(
+        bench_root: PathBuf,
+        settings: Settings,
+        services: Services,
+        scheduler: Scheduler,
+        events: Events,
+        run: RunFolder,
+    ) -> Self {
+        let shown = Shown { head: false, merged: false, earlier: HashSet::new() };
+        Self { bench_root, settings, services, scheduler, events, run, shown, counters: Counters::default() }
+    }
 }
 
 /// Which control rows the report shows: those of this run's arms, and those that an earlier run into the same folder

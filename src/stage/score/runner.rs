@@ -128,7 +128,7 @@ impl Bound {
         if touches.unwrap_or(false) { vec!["test-configuration".to_owned()] } else { Vec::new() }
     }
 
-    fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
+    pub(super) fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
         let mut inputs = self.key.clone();
         inputs["changes"] = json!(state.changes.digest());
         inputs["expected"] = json!(expected);
@@ -211,7 +211,7 @@ fn on_record(shared: &Shared, key: &Digest) -> Result<Option<OracleRecord>, Scor
 }
 
 /// Runs once, and again in a fresh workspace after a transient infrastructure failure.
-async fn attempt(
+pub(super) async fn attempt(
     shared: &Arc<Shared>,
     ready: &Arc<Ready>,
     bound: &Bound,
@@ -263,7 +263,7 @@ async fn attempt(
     }
 }
 
-fn record(
+pub(super) fn record(
     shared: &Shared,
     state: &State,
     key: Digest,
