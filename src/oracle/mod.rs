@@ -19,14 +19,14 @@ mod run;
 mod tap;
 
 pub use classify::{Channel, Classified, classify};
-pub use decide::{Attempt, Controls, Decision, UNCONTROLLED, check, decide};
+pub use decide::{Attempt, Controls, Decision, PART_OF_THE_FIX, TEST_CONFIGURATION, UNCONTROLLED, check, decide};
 pub use error::{OracleError, RunError};
-pub use framework::{ExitRule, Frameworks, ResultKind};
+pub use framework::{ExitRule, Frameworks, ResultKind, TestConfiguration};
 pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
 pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
-pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once};
+pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once, run_rebuilt};
 
 #[cfg(test)]
 mod tests;

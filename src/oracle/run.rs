@@ -78,8 +78,8 @@ impl Rebuilt {
     }
 }
 
-/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. Oracles of one revision
-/// can share the result. `scratch` is a folder of the host for the layer.
+/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. All runs on one state can
+/// share the result ([`run_rebuilt`]). `scratch` is a folder of the host for the layer.
 pub async fn rebuild(
     sandbox: &dyn Sandbox,
     subject: &Subject,
@@ -124,10 +124,23 @@ pub async fn run_once(
     scratch: &Path,
     cancel: &CancellationToken,
 ) -> Result<RunEvidence, RunError> {
-    let mut evidence = RunEvidence::default();
     let rebuilt = rebuild(sandbox, subject, limits, scratch, cancel).await?;
+    run_rebuilt(sandbox, subject, rebuilt.as_ref(), plan, limits, scratch, cancel).await
+}
+
+/// The same where `rebuilt` is what [`rebuild`] made of `subject`.
+pub async fn run_rebuilt(
+    sandbox: &dyn Sandbox,
+    subject: &Subject,
+    rebuilt: Option<&Rebuilt>,
+    plan: &Plan,
+    limits: &Limits,
+    scratch: &Path,
+    cancel: &CancellationToken,
+) -> Result<RunEvidence, RunError> {
+    let mut evidence = RunEvidence::default();
     let ready;
-    let subject = match &rebuilt {
+    let subject = match rebuilt {
         Some(rebuilt) => {
             evidence.rebuild = Some(rebuilt.exit.clone());
             if !rebuilt.is_good() {

@@ -12,6 +12,8 @@ mod roster;
 mod row;
 mod run;
 mod runner;
+mod second;
+mod state;
 mod verdicts;
 
 pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
