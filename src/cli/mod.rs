@@ -1,5 +1,6 @@
 //! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
+mod bounds;
 mod check;
 mod common;
 mod completions;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::Outcome;
+use super::bounds::PhaseOption;
 use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
@@ -57,6 +58,8 @@ pub(super) struct Args {
     /// Memory for the run, as `512M` or `4G` [default: as recorded].
     #[arg(long, value_name = "SIZE", value_parser = parse_size)]
     memory: Option<u64>,
+    #[command(flatten)]
+    phases: PhaseOption,
     /// Where to run: `local` (the default) or `none` (no isolation; for root, and only when typed).
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
@@ -112,7 +115,8 @@ fn open(named: Option<&Path>) -> Result<RunFolder, CliError> {
 /// The record of the run that is meant, and its number among the repeats.
 fn recorded(run: &RunFolder, found: &Found, asked: Option<usize>) -> Result<(Option<OracleRecord>, u32), CliError> {
     let keys: &[Digest] = match &found.row.state {
-        RowState::Runs { keys } => keys,
+        RowState::Runs { with_head_configuration, .. } if found.with_head_configuration => with_head_configuration,
+        RowState::Runs { keys, .. } => keys,
         RowState::NoOracle => return Err(CliError::usage("nothing to run: the comment has no accepted oracle")),
         RowState::Missing => return Err(CliError::usage("nothing to run: the arm has no revision for the instance")),
         _ => &[],
@@ -171,7 +175,9 @@ fn which(
             extra: Default::default(),
         }),
     };
+    let laid_over = old.as_ref().map(|old| old.inputs["head_configuration"].clone()).unwrap_or_default();
     Ok(Which {
+        with_head_versions_of: serde_json::from_value(laid_over).unwrap_or_default(),
         bench_root,
         instance: instance.clone(),
         comment: row.comment.clone(),
@@ -190,7 +196,7 @@ fn expected_tests(run: &RunFolder, rows: &[Row], row: &Row) -> Result<Option<Vec
             && r.comment == row.comment
             && r.instance_id.folded() == row.instance_id.folded()
     });
-    let Some(RowState::Runs { keys }) = control.map(|r| &r.state) else { return Ok(None) };
+    let keys = control.map(Row::keys).unwrap_or_default();
     if row.arm.as_str() == crate::model::Arm::MERGED {
         return Ok(None);
     }
@@ -214,14 +220,16 @@ fn means(
 ) -> Result<Means, CliError> {
     let layers = common::layers()?;
     let mut settings = score::Settings { policy, ..score::Settings::default() };
+    settings.bounds.phases = args.phases.resolve(&layers)?;
     if let Some(old) = old {
         settings.set_recorded_limits(&old.inputs);
     }
     settings.limits.wall = args.timeout.unwrap_or(settings.limits.wall);
     settings.limits.memory = args.memory.unwrap_or(settings.limits.memory);
+    let phases = settings.bounds.phases;
     let cache = args.cache.or(manifest.cache.as_deref());
     let services =
-        common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), bench)?;
+        common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), &phases, bench)?;
     let (events, mut receiver) = Events::channel();
     // Only what is being made is of interest here.
     std::thread::spawn(move || {

@@ -265,10 +265,7 @@ impl Side {
 
     /// The keys of a row's runs.
     fn keys(&self, id: &Digest) -> &[Digest] {
-        match self.rows.get(id).map(|row| &row.state) {
-            Some(RowState::Runs { keys }) => keys,
-            _ => &[],
-        }
+        self.rows.get(id).map(Row::keys).unwrap_or_default()
     }
 
     fn record(&self, key: &Digest) -> Result<Option<OracleRecord>, ReportError> {
@@ -327,7 +324,8 @@ fn inputs(first: &Side, second: &Side, id: &Digest) -> Result<Vec<InputChange>, 
     let (Some(old), Some(new)) = (first.rows.get(id), second.rows.get(id)) else { return Ok(Vec::new()) };
     let (before, after) = (first.keys(id), second.keys(id));
     let mut changes: Vec<InputChange> = Vec::new();
-    for (old, new) in before.iter().zip(after).filter(|(old, new)| old != new) {
+    let second_runs = old.keys_with_head_configuration().iter().zip(new.keys_with_head_configuration());
+    for (old, new) in before.iter().zip(after).chain(second_runs).filter(|(old, new)| old != new) {
         let (Some(old), Some(new)) = (first.record(old)?, second.record(new)?) else { continue };
         for change in input_changes(&old.inputs, &new.inputs) {
             if !changes.iter().any(|c| c.input == change.input) {

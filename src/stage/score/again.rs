@@ -8,13 +8,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::inputs::{InputChange, input_changes};
 use super::instance::InstanceJob;
-use super::prepare::{Ready, State, Unavailable, prepare};
+use super::prepare::{Ready, Unavailable, prepare};
 use super::record::{OracleRecord, STAGE};
 use super::run::{ScoreError, Services, Settings, Shared};
 use super::runner::{Bound, attempt, record};
+use super::state::State;
 use crate::engine::{Events, Scheduler, TaskId};
 use crate::model::{Arm, CommentId, Digest, Instance, Outcome, Revision};
 use crate::oracle::{Classified, RunEvidence, TestId};
+use crate::repo::TreePath;
 use crate::sandbox::{End, Exit, Isolation, Mount, RunFuture, Sandbox, SandboxError, Seat, Task};
 use crate::store::RunFolder;
 
@@ -33,6 +35,8 @@ pub struct Which {
     pub revision: Option<Revision>,
     /// The repeat, from 1; part of the key.
     pub repeat: u32,
+    /// Test configuration of the tree that is to be head's.
+    pub with_head_versions_of: Vec<String>,
     /// The tests that must be seen, where they are known.
     pub expected: Option<Vec<TestId>>,
     /// The record of the run, where there is one.
@@ -116,7 +120,11 @@ pub async fn again(which: Which, means: Means, seat: Option<OpenSeat>, keep: boo
         missing: Vec::new(),
     });
     let ready = Arc::new(prepare(&shared, &job).await.map_err(AgainError::Unavailable)?);
-    let state = state_of(&ready, &which.arm)?;
+    let mut state = state_of(&ready, &which.arm)?;
+    if !which.with_head_versions_of.is_empty() {
+        let paths = which.with_head_versions_of.iter().filter_map(|path| TreePath::new(path.as_str()).ok()).collect();
+        state = ready.with_head_versions(&state, &paths);
+    }
     let bound = Bound::new(&shared, &job, &ready, &which.comment).map_err(AgainError::Unavailable)?;
     let (key, inputs) = bound.key(&state, which.expected.as_deref(), which.repeat);
     let changes = which.old.as_ref().map(|old| input_changes(&old.inputs, &inputs)).unwrap_or_default();
@@ -129,6 +137,7 @@ pub async fn again(which: Which, means: Means, seat: Option<OpenSeat>, keep: boo
         arm: which.arm,
         attempt: job.revisions.first().map_or(1, |r| r.attempt),
         repeat: which.repeat,
+        with_head_configuration: !state.laid_over.is_empty(),
     };
     let started = jiff::Timestamp::now();
     let made = attempt(&shared, &ready, &bound, &state, which.expected.as_deref(), &task).await;

@@ -1,6 +1,6 @@
 //! From what a person types to one row of a run, and one of its runs. Pure.
 
-use super::row::{Row, RowState};
+use super::row::Row;
 use crate::model::Digest;
 
 /// One row, and which of its runs.
@@ -10,6 +10,8 @@ pub struct Found {
     pub row: Row,
     /// The run's place among the row's, from 0; `None`: not said.
     pub index: Option<usize>,
+    /// Whether it is one of those with head's test configuration.
+    pub with_head_configuration: bool,
 }
 
 /// Why no single row was found.
@@ -66,9 +68,11 @@ fn by_key(rows: &[Row], prefix: &str) -> Result<Found, FindError> {
     }
     let mut found: Vec<(&Digest, Found)> = Vec::new();
     for row in rows {
-        let RowState::Runs { keys } = &row.state else { continue };
-        for (index, key) in keys.iter().enumerate().filter(|(_, key)| key.as_str().starts_with(prefix)) {
-            found.push((key, Found { row: row.clone(), index: Some(index) }));
+        let lists = [(row.keys(), false), (row.keys_with_head_configuration(), true)];
+        for (keys, with_head_configuration) in lists {
+            for (index, key) in keys.iter().enumerate().filter(|(_, key)| key.as_str().starts_with(prefix)) {
+                found.push((key, Found { row: row.clone(), index: Some(index), with_head_configuration }));
+            }
         }
     }
     found.sort_by_key(|(key, found)| (key.as_str().to_owned(), label(&found.row)));
@@ -109,7 +113,7 @@ fn by_name(rows: &[Row], instance: &str, comment: &str, arm: &str) -> Result<Fou
             near.sort();
             Err(FindError::Nothing { what, near })
         }
-        [row] => Ok(Found { row: (*row).clone(), index: None }),
+        [row] => Ok(Found { row: (*row).clone(), index: None, with_head_configuration: false }),
         several => Err(FindError::Several { what, rows: several.iter().map(|row| label(row)).collect() }),
     }
 }
@@ -132,6 +136,7 @@ pub fn label(row: &Row) -> String {
 mod tests {
     use super::*;
     use crate::model::{Arm, digest_bytes};
+    use crate::stage::score::RowState;
 
     fn row(instance: &str, comment: &str, arm: &str, attempt: u32, runs: &[&str]) -> Row {
         Row {
@@ -141,7 +146,10 @@ mod tests {
             agent: None,
             model: None,
             attempt,
-            state: RowState::Runs { keys: runs.iter().map(|run| digest_bytes(run.as_bytes())).collect() },
+            state: RowState::Runs {
+                keys: runs.iter().map(|run| digest_bytes(run.as_bytes())).collect(),
+                with_head_configuration: Vec::new(),
+            },
             marks: Vec::new(),
             patch: None,
             shown: true,

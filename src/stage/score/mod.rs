@@ -2,9 +2,12 @@
 //! the oracle room's table.
 
 mod again;
+mod causes;
+mod earlier;
 mod find;
 mod inputs;
 mod instance;
+mod met;
 mod plan;
 mod prepare;
 mod record;
@@ -24,5 +27,5 @@ pub use prepare::{Unavailable, build_environment};
 pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};
 pub use roster::{Roster, RosterComment};
 pub use row::{Row, RowState};
-pub use run::{InfraCause, ScoreError, Services, Settings, Summary, score};
+pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use verdicts::{Scored, verdicts};
