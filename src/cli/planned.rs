@@ -2,8 +2,7 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 21] = [
-    "leak-check",
+const PLANNED: [&str; 20] = [
     "diff",
     "rerun",
     "filter",

@@ -95,6 +95,9 @@ pub struct Limits {
     pub output: u64,
     /// Size of the memory-backed file systems (`/tmp`, home, `/dev/shm`, an overlay's upper), in bytes.
     pub scratch: u64,
+    /// What a task may leave on the host's disk, in directories that are kept (`upper` of an overlay, a writable mount),
+    /// in bytes. It is watched, so a fast writer gets a little further.
+    pub disk: u64,
 }
 
 impl Default for Limits {
@@ -108,6 +111,7 @@ impl Default for Limits {
             file_size: 1024 * MIB,
             output: 4 * MIB,
             scratch: 1024 * MIB,
+            disk: 8192 * MIB,
         }
     }
 }

@@ -13,6 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::protocol::{HELPER_ARG, Job, Report};
+use crate::fault;
 use crate::sandbox::{Captured, SandboxError, Token};
 
 /// How long the helper may take beyond the wall-clock limit: to set up, to kill, to clean up.
@@ -56,7 +57,9 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
             .spawn()
             .map_err(broken(&format!("start `{}`", helper.display())))?,
     );
+    fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
+    fault::point("sandbox.job.sent");
     drop(result_end);
     let mut pipes = Pipes {
         control: Some(control),
@@ -76,6 +79,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
         let said = String::from_utf8_lossy(&pipes.captured[1].bytes).trim().to_owned();
         SandboxError::Helper(format!("it ended without an answer ({status}) {said}"))
     })?;
+    fault::point("sandbox.answer.read");
     let [stdout, stderr, result] = pipes.captured;
     Ok(Ran { report, stdout, stderr, result, token })
 }
@@ -103,7 +107,7 @@ impl Drop for Helper {
 
 /// Sends the job; the first bytes carry the result channel's descriptor.
 fn send(control: &UnixStream, job: &Job, result: Option<std::os::fd::BorrowedFd<'_>>) -> std::io::Result<()> {
-    let text = serde_json::to_vec(job)?;
+    let text = serde_json::to_vec(&(job, fault::setting()))?;
     let length = (text.len() as u64).to_le_bytes();
     let descriptors: Vec<_> = result.into_iter().collect();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

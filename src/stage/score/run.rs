@@ -17,7 +17,7 @@ use crate::model::{Arm, CommentId, Digest};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
 use crate::sandbox::{Limits, Sandbox};
-use crate::store::{Entered, RunFolder, StoreError};
+use crate::store::{Entered, RunFolder, Scratch, StoreError};
 
 /// How a run is to be made.
 #[derive(Debug, Clone)]
@@ -47,6 +47,8 @@ pub struct Services {
     pub sandbox: Arc<dyn Sandbox>,
     /// The cache folder.
     pub cache: PathBuf,
+    /// This process's folder of temporary files, in the cache.
+    pub scratch: Arc<Scratch>,
     /// Test frameworks.
     pub frameworks: Arc<Frameworks>,
     /// redgreen's own reporters, laid out on the host.
@@ -108,6 +110,7 @@ pub async fn score(
     let jobs: Vec<InstanceJob> = plan.instances.iter().map(InstanceJob::new).collect();
     let entered = run.enter()?;
     let shown = lay_out_rows(plan, &jobs, &run, entered.alone())?;
+    run.rows_are_laid_out()?;
     entered.share()?;
     let shared = Arc::new(Shared {
         bench_root: bench_root.to_owned(),

@@ -113,6 +113,7 @@ impl Bound {
                 "file_size": limits.file_size,
                 "output": limits.output,
                 "scratch": limits.scratch,
+                "disk": limits.disk,
             },
             "isolation": shared.services.sandbox.isolation(),
         });
