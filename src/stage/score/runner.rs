@@ -99,8 +99,11 @@ impl Bound {
             settings.policy,
         )
         .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
-        let configuration =
-            shared.services.frameworks.test_configuration(oracle.framework).map_err(|e| environment(e.to_string()))?;
+        let configuration = shared
+            .services
+            .frameworks
+            .test_configuration(oracle.framework, !oracle.command.is_empty())
+            .map_err(|e| environment(e.to_string()))?;
         let framework = shared.services.frameworks.digest(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let limits = &settings.limits;
         let key = json!({
