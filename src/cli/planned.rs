@@ -2,8 +2,7 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 19] = [
-    "leak-check",
+const PLANNED: [&str; 18] = [
     "filter",
     "label",
     "prompt",

@@ -329,8 +329,14 @@ fn open_run(
         }
     };
     let root = common::absolute(&root)?;
-    let roster = score::Roster::new(&loaded.instances, loaded.manifest.frozen.as_deref(), &loaded.recorded);
-    let roster = serde_json::to_vec(&roster).map_err(|e| CliError::infra("could not write JSON").because(&e))?;
+    let of_tests = score::Roster::new(
+        &loaded.instances,
+        loaded.manifest.frozen.as_deref(),
+        &loaded.recorded,
+        &loaded.attrition,
+        |path| fs_err::read(loaded.dir.join(path)).ok().map(|bytes| crate::model::digest_bytes(&bytes)),
+    );
+    let roster = serde_json::to_vec(&of_tests).map_err(|e| CliError::infra("could not write JSON").because(&e))?;
     let mut manifest = RunManifest {
         schema: MANIFEST_SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -371,9 +377,25 @@ fn open_run(
         );
     }
     manifest.created = there.created;
-    run.put_blob(&roster)?;
+    run.put_sound_blob(&roster)?;
+    put_tests(&run, &of_tests, &loaded.dir)?;
     run.set_manifest(&manifest)?;
     Ok(run)
+}
+
+/// Keeps the tests' sources with the run, so that its report shows them without the benchmark.
+fn put_tests(run: &RunFolder, roster: &score::Roster, bench: &Path) -> Result<(), CliError> {
+    for test in roster.comments.iter().filter_map(|c| c.test.as_ref()) {
+        let Some(source) = &test.source else { continue };
+        if run.blob_path(source).exists() {
+            continue;
+        }
+        // One that cannot be read any more is said to be missing when it is to be run.
+        if let Ok(bytes) = fs_err::read(bench.join(&test.path)) {
+            run.put_blob(&bytes)?;
+        }
+    }
+    Ok(())
 }
 
 /// `redgreen-runs/<name>-<n>`, the first number that is free.

@@ -60,16 +60,16 @@ impl<'a> Deadline<'a> {
 mod tests {
     use super::*;
 
-    #[tokio::test(start_paused = true)]
+    #[tokio::test]
     async fn a_phase_that_does_not_end_is_told_so_and_named() {
         let cancel = CancellationToken::new();
-        let deadline = Deadline::new(Phase::Fetch, Duration::from_secs(60), &cancel);
+        let deadline = Deadline::new(Phase::Fetch, Duration::from_secs(1), &cancel);
         let stalls = async {
             deadline.token.cancelled().await;
             Err::<(), _>(EnvironmentError::Cancelled)
         };
         let error = deadline.over(stalls).await.unwrap_err();
-        assert_eq!(error.to_string(), "fetch phase: not done at its deadline of 60 s");
+        assert_eq!(error.to_string(), "fetch phase: not done at its deadline of 1 s");
         // Somebody else's wish is no deadline.
         let deadline = Deadline::new(Phase::Build, Duration::from_secs(60), &cancel);
         cancel.cancel();

@@ -46,6 +46,9 @@ pub(super) struct Definition {
     /// Whether an oracle's own command replaces `command`.
     #[serde(default)]
     pub(super) own_command: bool,
+    /// Variables that are lists of folders, whose entries in the tree only the reporter puts in.
+    #[serde(default)]
+    late: Vec<String>,
     pub(super) place: Place,
     pub(super) result: ResultKind,
     #[serde(default)]
@@ -114,6 +117,7 @@ pub struct ExitRule {
 pub(super) struct Settled<'a> {
     pub(super) command: &'a [String],
     pub(super) variables: BTreeMap<String, String>,
+    pub(super) late: &'a [String],
     pub(super) place: Place,
     pub(super) result: ResultKind,
     pub(super) rule: ExitRule,
@@ -239,6 +243,7 @@ impl Definition {
             return Ok(Settled {
                 command: &replay.command,
                 variables,
+                late: &[],
                 place: replay.place,
                 result: ResultKind::Exit,
                 rule,
@@ -258,7 +263,9 @@ impl Definition {
                 rule.codes = BTreeMap::from([(0, Outcome::Passed), (1, Outcome::Failed)]);
             }
         }
-        Ok(Settled { command, variables: variables.clone(), place: self.place, result, rule })
+        // Only a reporter knows what to do with them.
+        let late = if result == ResultKind::Reporter { self.late.as_slice() } else { &[] };
+        Ok(Settled { command, variables: variables.clone(), late, place: self.place, result, rule })
     }
 }
 

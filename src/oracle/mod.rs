@@ -4,6 +4,7 @@
 //! evidence into an outcome, [`decide`] turns outcomes into a verdict. The last two are pure.
 
 mod alive;
+mod canary;
 mod channel;
 mod classify;
 mod decide;
@@ -16,8 +17,10 @@ mod policy;
 mod report;
 mod reporters;
 mod run;
+mod seal;
 mod tap;
 
+pub use canary::CanaryRun;
 pub use classify::{Channel, Classified, classify};
 pub use decide::{Attempt, Controls, Decision, PART_OF_THE_FIX, TEST_CONFIGURATION, UNCONTROLLED, check, decide};
 pub use error::{OracleError, RunError};

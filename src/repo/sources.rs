@@ -77,7 +77,7 @@ impl RepoSources {
         match &self.template {
             Some(template) if !self.offline => {
                 let address = expand(template, &name)?;
-                make_once(&clone, |to| self.clone_into(&address, to))?;
+                make_once(&clone, |to, lock| self.clone_into(&address, to, lock))?;
                 Repository::open(&clone)
             }
             template => {
@@ -94,8 +94,8 @@ impl RepoSources {
         let name = RepoName::parse(repo)?;
         let clone = self.clone_path(&name);
         if !self.offline && clone.is_dir() {
-            let _lock = Lock::take(&beside(&clone, ".lock"))?;
-            let git = self.git()?;
+            let lock = Lock::take(&beside(&clone, ".lock"))?;
+            let git = self.git()?.holding(&lock)?;
             let mut dir = OsString::from("--git-dir=");
             dir.push(&clone);
             self.retry(|limit| git.run(&[dir.as_os_str(), "fetch".as_ref(), "--prune".as_ref()], limit))?;
@@ -112,8 +112,8 @@ impl RepoSources {
         self.cache.join("clones-v1").join(folder)
     }
 
-    fn clone_into(&self, address: &str, to: &Path) -> Result<(), RepoError> {
-        let git = self.git()?;
+    fn clone_into(&self, address: &str, to: &Path, lock: &Lock) -> Result<(), RepoError> {
+        let git = self.git()?.holding(lock)?;
         self.retry(|limit| {
             super::lock::remove_all(to)?;
             // A mirror has every ref of the other side, the pull requests' heads among them.
@@ -158,10 +158,10 @@ impl RepoSources {
         let digest = hasher.finalize().to_hex();
         let to = self.cache.join("bundles-v1").join(format!("{}.git", &digest[..32]));
         let bundle = fs_err::canonicalize(bundle)?;
-        make_once(&to, |to| {
+        make_once(&to, |to, lock| {
             let words = ["clone", "--quiet", "--mirror", "--"].map(OsString::from);
             let ends = [bundle.as_os_str().to_owned(), to.as_os_str().to_owned()];
-            match self.git()?.run(&[&words[..], &ends[..]].concat(), BUNDLE_LIMIT) {
+            match self.git()?.holding(lock)?.run(&[&words[..], &ends[..]].concat(), BUNDLE_LIMIT) {
                 Err(RepoError::GitProgram { message, .. }) if message.contains("prerequisite commit") => {
                     Err(RepoError::BundlePrerequisites { bundle: bundle.clone() })
                 }

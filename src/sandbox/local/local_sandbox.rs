@@ -132,25 +132,33 @@ async fn run_with(
 
 /// Puts an exit together.
 pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
-    let Ran { report, stdout, stderr, result } = ran;
+    let Ran { report, stdout, mut stderr, result, token } = ran;
     match report {
         Report::Setup { step, errno } => Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) }),
         Report::Spawn { program, errno } => {
             Err(SandboxError::Spawn { program, source: io::Error::from_raw_os_error(errno) })
         }
-        Report::Ended(ended) => Ok(Exit {
-            end: ended.end,
-            timed_out: ended.timed_out,
-            out_of_memory: ended.out_of_memory,
-            cancelled: ended.cancelled,
-            stdout,
-            stderr,
-            result,
-            seconds: ended.seconds,
-            cpu_seconds: ended.cpu_seconds,
-            peak_memory: ended.peak_memory,
-            isolation: isolation(job, &ended),
-        }),
+        Report::Ended(ended) => {
+            if ended.over_disk {
+                let disk = job.task.limits.disk;
+                let note = format!("\nredgreen: ended, as it left more than {disk} bytes on disk\n");
+                stderr.bytes.extend_from_slice(note.as_bytes());
+            }
+            Ok(Exit {
+                end: ended.end,
+                timed_out: ended.timed_out,
+                out_of_memory: ended.out_of_memory,
+                cancelled: ended.cancelled,
+                stdout,
+                stderr,
+                result,
+                token,
+                seconds: ended.seconds,
+                cpu_seconds: ended.cpu_seconds,
+                peak_memory: ended.peak_memory,
+                isolation: isolation(job, &ended),
+            })
+        }
     }
 }
 

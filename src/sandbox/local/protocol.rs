@@ -104,6 +104,8 @@ pub struct Ended {
     pub out_of_memory: bool,
     /// The lifeline closed.
     pub cancelled: bool,
+    /// More than the limit was left on disk.
+    pub over_disk: bool,
     /// Wall-clock seconds from the command's start to the end of its tree.
     pub seconds: f64,
     /// CPU seconds of the tree.

@@ -1,6 +1,7 @@
 //! redgreen's side of one run: starts the helper, gives it the job, reads the pipes to their ends.
 
-use std::io::{IoSlice, PipeReader, Read, Write};
+use std::fs::File;
+use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -12,7 +13,8 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::protocol::{HELPER_ARG, Job, Report};
-use crate::sandbox::{Captured, SandboxError};
+use crate::fault;
+use crate::sandbox::{Captured, SandboxError, Token};
 
 /// How long the helper may take beyond the wall-clock limit: to set up, to kill, to clean up.
 const BEYOND: Duration = Duration::from_secs(180);
@@ -26,6 +28,8 @@ pub struct Ran {
     pub stdout: Captured,
     pub stderr: Captured,
     pub result: Captured,
+    /// What went into the result channel before the command started.
+    pub token: Option<Token>,
 }
 
 /// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled. `stream` is the command's standard
@@ -37,8 +41,9 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
     };
     let (control, theirs) = UnixStream::pair().map_err(broken("make a socket pair"))?;
     let ([stdout, stderr], [out, err]) = outputs(stream).map_err(broken("make a pipe"))?;
-    let channel = if job.task.result_channel { Some(std::io::pipe().map_err(broken("make a pipe"))?) } else { None };
-    let (result, result_end) = channel.unzip();
+    let channel =
+        if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
+    let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
     let mut child = Helper(
         Command::new(helper)
             .arg0("redgreen-sandbox")
@@ -52,7 +57,9 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
             .spawn()
             .map_err(broken(&format!("start `{}`", helper.display())))?,
     );
+    fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
+    fault::point("sandbox.job.sent");
     drop(result_end);
     let mut pipes = Pipes {
         control: Some(control),
@@ -72,19 +79,31 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
         let said = String::from_utf8_lossy(&pipes.captured[1].bytes).trim().to_owned();
         SandboxError::Helper(format!("it ended without an answer ({status}) {said}"))
     })?;
+    fault::point("sandbox.answer.read");
     let [stdout, stderr, result] = pipes.captured;
-    Ok(Ran { report, stdout, stderr, result })
+    Ok(Ran { report, stdout, stderr, result, token })
+}
+
+/// Both ends of a result channel: redgreen's and the command's. A socket, unlike a pipe, can't be opened again by its
+/// name in `/proc`. The token waits in it; nothing else ever goes that way.
+fn channel() -> std::io::Result<(File, UnixStream, Token)> {
+    let token = Token::fresh()?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    ours.write_all(format!("{}\n", token.as_str()).as_bytes())?;
+    ours.shutdown(std::net::Shutdown::Write)?;
+    Ok((OwnedFd::from(ours).into(), theirs, token))
 }
 
 /// Where standard output and error are read, and what the helper gets for them.
-fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<PipeReader>; 2], [Stdio; 2])> {
+fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<File>; 2], [Stdio; 2])> {
     if let Some(stream) = stream {
         let second = stream.try_clone()?;
         return Ok(([None, None], [Stdio::from(stream), Stdio::from(second)]));
     }
     let (stdout, out) = std::io::pipe()?;
     let (stderr, err) = std::io::pipe()?;
-    Ok(([Some(stdout), Some(stderr)], [Stdio::from(out), Stdio::from(err)]))
+    let file = |end: std::io::PipeReader| Some(File::from(OwnedFd::from(end)));
+    Ok(([file(stdout), file(stderr)], [Stdio::from(out), Stdio::from(err)]))
 }
 
 /// A child that does not outlive its handle, and leaves no zombie.
@@ -100,7 +119,7 @@ impl Drop for Helper {
 
 /// Sends the job; the first bytes carry the result channel's descriptor.
 fn send(control: &UnixStream, job: &Job, result: Option<std::os::fd::BorrowedFd<'_>>) -> std::io::Result<()> {
-    let text = serde_json::to_vec(job)?;
+    let text = serde_json::to_vec(&(job, fault::setting()))?;
     let length = (text.len() as u64).to_le_bytes();
     let descriptors: Vec<_> = result.into_iter().collect();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
@@ -119,7 +138,7 @@ struct Pipes {
     control: Option<UnixStream>,
     answer: Vec<u8>,
     /// Standard output, standard error, result channel; `None` when closed.
-    streams: [Option<PipeReader>; 3],
+    streams: [Option<File>; 3],
     captured: [Captured; 3],
     cap: usize,
 }
@@ -179,6 +198,8 @@ impl Pipes {
             Ok(0) => self.streams[number] = None,
             Ok(length) => keep(&mut self.captured[number], &buffer[..length], self.cap),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // A socket whose other end was closed with the token unread.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.streams[number] = None,
             Err(error) => return Err(error),
         }
         Ok(())

@@ -253,6 +253,12 @@ pub(super) async fn runs(
             }
             Made::Infra(why) => {
                 runs.outcomes.push(Outcome::Infra(why.class));
+                let count = u64::from(shared.settings.repeat - repeat);
+                if count > 0 {
+                    let instance_id = job.instance.instance_id.clone();
+                    let reason = format!("{}: {}", why.class.as_str(), why.detail);
+                    shared.events.send(Event::TasksSkipped { count, instance_id, reason, cause: cause_of(&why) });
+                }
                 runs.infra = Some(why);
                 break;
             }

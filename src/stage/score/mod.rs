@@ -25,7 +25,7 @@ pub use inputs::{InputChange, input_changes};
 pub use plan::{InstancePlan, Plan, Selection, plan};
 pub use prepare::{Unavailable, build_environment};
 pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};
-pub use roster::{Roster, RosterComment};
+pub use roster::{Roster, RosterComment, RosterInstance, RosterTest};
 pub use row::{Row, RowState};
 pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use verdicts::{Scored, verdicts};

@@ -15,6 +15,7 @@ use super::run::{Services, Shared};
 use super::state::State;
 use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
+use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
 use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, apply_patch};
 use crate::sandbox::Mount;
@@ -157,9 +158,9 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
 
-    let bucket = Bucket::Scratch.path(&shared.services.cache);
-    fs_err::create_dir_all(&bucket).map_err(|e| disk(&e.to_string()))?;
-    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(&bucket).map_err(|e| disk(&e.to_string()))?;
+    let folder = shared.services.scratch.path();
+    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
+    fault::point("score.instance.made");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs_err::set_permissions(scratch.path(), open).map_err(|e| disk(&e.to_string()))?;
     Ok(Ready {

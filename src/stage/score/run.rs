@@ -20,7 +20,7 @@ use crate::model::{Arm, CommentId, Digest, InfraReason};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
 use crate::sandbox::{Limits, Sandbox};
-use crate::store::{Entered, RunFolder, StoreError, cache};
+use crate::store::{Entered, RunFolder, Scratch, StoreError, cache};
 
 /// How a run is to be made.
 #[derive(Debug, Clone)]
@@ -113,6 +113,8 @@ pub struct Services {
     pub sandbox: Arc<dyn Sandbox>,
     /// The cache folder.
     pub cache: PathBuf,
+    /// This process's folder of temporary files, in the cache.
+    pub scratch: Arc<Scratch>,
     /// Test frameworks.
     pub frameworks: Arc<Frameworks>,
     /// redgreen's own reporters, laid out on the host.
@@ -178,6 +180,7 @@ pub async fn score(
     let jobs: Vec<InstanceJob> = plan.instances.iter().map(InstanceJob::new).collect();
     let entered = run.enter()?;
     let Laid { shown, left, earlier } = lay_out_rows(plan, &jobs, &run, entered.alone(), settings.only_missing)?;
+    run.rows_are_laid_out()?;
     let scheduler = guarded(scheduler, &settings.disk, &services.cache, run.root(), &events);
     let timer =
         settings.bounds.run_budget.map(|budget| tokio::spawn(close_after(budget, scheduler.clone(), events.clone())));

@@ -121,6 +121,7 @@ impl Bound {
                 "file_size": limits.file_size,
                 "output": limits.output,
                 "scratch": limits.scratch,
+                "disk": limits.disk,
             },
             "isolation": shared.services.sandbox.isolation(),
         });
@@ -312,8 +313,13 @@ pub(super) fn record(
     classified: Classified,
 ) -> Result<OracleRecord, ScoreError> {
     let mut kept = BTreeMap::new();
-    let exits = [("", &evidence.exit), ("rebuild-", &evidence.rebuild), ("probe-", &evidence.probe)];
-    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.as_ref().map(|exit| (prefix, exit))) {
+    let exits = [
+        ("", evidence.exit.as_ref()),
+        ("rebuild-", evidence.rebuild.as_ref()),
+        ("probe-", evidence.probe.as_ref()),
+        ("canary-", evidence.canary.as_ref().map(|run| &run.exit)),
+    ];
+    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.map(|exit| (prefix, exit))) {
         for (name, captured) in [("stdout", &exit.stdout), ("stderr", &exit.stderr), ("result", &exit.result)] {
             if !captured.bytes.is_empty() {
                 kept.insert(format!("{prefix}{name}"), shared.run.put_blob(&captured.bytes)?);

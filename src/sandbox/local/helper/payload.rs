@@ -177,7 +177,9 @@ fn descriptors(result: Option<BorrowedFd<'_>>, streams: Streams) -> std::io::Res
 }
 
 fn limits(limits: &Limits, pids: bool) -> rustix::io::Result<()> {
-    set(Resource::Core, 0, 0)?;
+    // One byte and not none: the kernel hands the dump of a crashed process to a program of the host's, where one is
+    // set, whatever the limit is, unless it is exactly this.
+    set(Resource::Core, 1, 1)?;
     set(Resource::Fsize, limits.file_size, limits.file_size)?;
     set(Resource::Nofile, 4096, 65_536)?;
     set(Resource::Stack, 8 << 20, u64::MAX)?;
