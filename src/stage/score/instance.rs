@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::plan::InstancePlan;
 use super::causes::STOPPED;
+use super::plan::InstancePlan;
 use super::prepare::{Ready, Unavailable, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
@@ -323,11 +323,7 @@ fn skip_left(shared: &Shared, job: &InstanceJob, rows: u64) {
 
 /// The comments of which something is missing. Of the others every row was tried; where a row is missing its controls
 /// are needed, and run.
-fn without_tried(
-    shared: &Shared,
-    job: &InstanceJob,
-    comments: Vec<CommentId>,
-) -> Result<Vec<CommentId>, ScoreError> {
+fn without_tried(shared: &Shared, job: &InstanceJob, comments: Vec<CommentId>) -> Result<Vec<CommentId>, ScoreError> {
     if shared.left.is_empty() {
         return Ok(comments);
     }

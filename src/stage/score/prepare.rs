@@ -311,7 +311,11 @@ pub async fn build_environment(
         let (services, instance) = (services.clone(), instance.clone());
         blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services.environments.prepare(&resolved, &trees.subject(), step, cancel).await.map_err(|e| of_environment(&e, Some(&resolved)))
+    services
+        .environments
+        .prepare(&resolved, &trees.subject(), step, cancel)
+        .await
+        .map_err(|e| of_environment(&e, Some(&resolved)))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {

@@ -182,7 +182,8 @@ pub async fn score(
     let Laid { shown, left, earlier } = lay_out_rows(plan, &jobs, &run, entered.alone(), settings.only_missing)?;
     run.rows_are_laid_out()?;
     let scheduler = guarded(scheduler, &settings.disk, &services.cache, run.root(), &events);
-    let timer = settings.bounds.run_budget.map(|budget| tokio::spawn(close_after(budget, scheduler.clone(), events.clone())));
+    let timer =
+        settings.bounds.run_budget.map(|budget| tokio::spawn(close_after(budget, scheduler.clone(), events.clone())));
     let breaker = Breaker::new(settings.bounds.same_infra, plan.instances.len());
     entered.share()?;
     let shared = Arc::new(Shared {
