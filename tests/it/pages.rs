@@ -218,7 +218,7 @@ fn hostile_texts_are_shown_and_do_nothing() {
     let too_wide = "[...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > innerWidth + 1 \
                     && !e.closest('.scroll, pre, .brief, .verdict-table .text')).map(e => e.tagName + '.' + e.className)";
     assert_eq!(browser.eval(too_wide), json!([]));
-    assert_eq!(browser.eval("document.documentElement.scrollWidth"), 400);
+    assert_eq!(browser.eval("document.documentElement.scrollWidth <= innerWidth"), true);
 }
 
 /// Every text that a template sees was made visible before; the snapshot holds the shape of what they see.
