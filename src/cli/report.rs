@@ -6,6 +6,7 @@ use super::Outcome;
 use super::common;
 use super::error::{CliError, Status};
 use super::printer::Printer;
+use crate::fault;
 use crate::metrics::{Agreement, CommentRow, CommentSet, Denominator, recorded_report, recorded_verdicts};
 use crate::report::{RenderError, build, tables, write_files};
 use crate::store::bench::Benchmark;
@@ -68,7 +69,9 @@ pub(super) fn show(
         crate::report::ReportError::Store(e) => CliError::from(e),
         e => CliError::usage(e.to_string()),
     })?;
+    let _visit = run.visit();
     let written = write_files(run, &built);
+    fault::point("report.files.written");
     if json {
         printer.value(&built.report)?;
     } else {

@@ -93,8 +93,11 @@ pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Built,
             "this benchmark has no frozen choice of its own; use `--denominator valid` or `all`".to_owned(),
         ));
     }
-    let rows: Vec<Row> = run.rows()?;
-    let report = assemble(&manifest, &roster, &rows, policy, denominator, |key| run.record(STAGE, key))?;
+    let (rows, torn) = run.whole_and_torn_rows::<Row>()?;
+    let mut report = assemble(&manifest, &roster, &rows, policy, denominator, |key| run.record(STAGE, key))?;
+    if torn > 0 {
+        report.notes.push(format!("{torn} rows cannot be read, which a crash of the machine does; score again"));
+    }
     Ok(Built { report, manifest, roster, rows })
 }
 

@@ -78,6 +78,7 @@ fn run(folder: &std::path::Path) -> (RunFolder, Built) {
         policy: "strict".to_owned(),
         roster: digest_bytes(&roster),
         denominator: "all".to_owned(),
+        cache: None,
     };
     let run = RunFolder::create(folder, &manifest).unwrap();
     run.put_blob(&roster).unwrap();

@@ -7,6 +7,7 @@ use std::time::Duration;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use crate::fault;
 use crate::sandbox::Limits;
 
 /// Where runs make their cgroups.
@@ -163,6 +164,7 @@ impl Cgroup {
             Plan::V2 { parent } => Self { unified: true, memory: parent.join(name), pids: None },
         };
         group.set_up(limits).inspect_err(|_| group.remove())?;
+        fault::point("sandbox.cgroup.limited");
         Ok(group)
     }
 
@@ -171,6 +173,7 @@ impl Cgroup {
         // PID 1 of the sandbox is ours and in the group, too.
         let pids = limits.pids.saturating_add(1).to_string();
         fs::create_dir(&self.memory)?;
+        fault::point("sandbox.cgroup.made");
         if self.unified {
             write(&self.memory, "memory.max", &bytes)?;
             optional(write(&self.memory, "memory.swap.max", "0"))?;

@@ -23,4 +23,8 @@ pub use helper::helper_main_if_asked;
 pub use local_sandbox::LocalSandbox;
 pub use probe::ProbeResult;
 pub use protocol::{HELPER_ARG, HOME, INSIDE_ID, ROOT_MODE_ID};
-pub(in crate::sandbox) use {identity::Identity, local_sandbox::run_job, protocol::Job, protocol::Privilege};
+pub(in crate::sandbox) use {
+    identity::Identity,
+    local_sandbox::{attend_job, run_job},
+    protocol::{Job, Privilege, Streams},
+};

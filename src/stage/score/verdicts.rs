@@ -1,6 +1,6 @@
 //! Rows and records → verdicts. Pure over what it is handed; nothing is run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::record::OracleRecord;
 use super::roster::{Roster, RosterComment};
@@ -80,6 +80,18 @@ pub fn verdicts<E>(
         }
     }
 
+    // Every oracle has a row for each control, be it that there is nothing to run. One that a crash of the machine took
+    // away must not read as a control that does not exist.
+    let there: HashSet<(&InstanceId, &CommentId, &str)> = known
+        .iter()
+        .filter(|(row, _)| row.arm.is_state())
+        .map(|(row, _)| (&row.instance_id, &row.comment, row.arm.as_str()))
+        .collect();
+    let gone = |row: &Row| {
+        let is_gone = |arm: &&str| !there.contains(&(&row.instance_id, &row.comment, *arm));
+        [Arm::HEAD, Arm::MERGED].into_iter().find(is_gone).filter(|_| policy == Policy::Strict)
+    };
+
     let (none, nothing) = (ControlRuns::default(), Loaded::default());
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
@@ -87,7 +99,7 @@ pub fn verdicts<E>(
         let loaded = loaded.get(&row.id()).unwrap_or(&nothing);
         scored.first_lines.push(loaded.bad(row).and_then(|r| r.first_line.clone()));
         let text_only = controls.is_text_only() && matches!(row.state, RowState::Runs { .. });
-        let mut verdict = verdict(row, loaded, &controls.borrowed(), policy);
+        let mut verdict = verdict(row, loaded, &controls.borrowed(), policy, gone(row));
         verdict.marks.extend(text_only.then(|| "text-only".to_owned()));
         scored.verdicts.push(verdict);
     }
@@ -154,7 +166,7 @@ fn outcomes_of(loaded: &HashMap<Digest, Loaded>, row: &Row) -> Vec<Outcome> {
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 
-fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) -> Verdict {
+fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy, gone: Option<&str>) -> Verdict {
     let outcomes = |records: &[OracleRecord]| records.iter().map(|r| r.outcome.clone()).collect::<Vec<_>>();
     let with_head_configuration = outcomes(&loaded.with_head_configuration);
     let records = loaded.records.as_slice();
@@ -165,6 +177,10 @@ fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) 
     let decision = match &row.state {
         RowState::Runs { .. } if records.is_empty() => {
             plain(VerdictKind::Invalid, VerdictReason::Infra("the record is gone: score again".to_owned()))
+        }
+        RowState::Runs { .. } | RowState::Patch { .. } | RowState::NoChanges if gone.is_some() => {
+            let control = gone.unwrap_or_default();
+            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")))
         }
         RowState::Runs { .. } if row.arm.is_state() || with_head_configuration.is_empty() => {
             oracle::decide(policy, controls, Attempt::Runs(&outcomes))
