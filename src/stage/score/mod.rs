@@ -1,6 +1,7 @@
 //! The stage that scores: plan → controls → oracle runs → records. Nothing here decides what an outcome means; that is
 //! the oracle room's table.
 
+mod grounds;
 mod instance;
 mod plan;
 mod prepare;

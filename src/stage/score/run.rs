@@ -1,15 +1,16 @@
 //! The whole run: rows of the index are laid out anew, then instance by instance everything that is missing is run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use super::grounds::{self, Grounds};
 use super::instance::{InstanceJob, planned_rows, run_instance};
 use super::plan::Plan;
-use super::row::Row;
+use super::row::{Row, RowState};
 use super::runner::Counters;
 use crate::engine::{Event, Events, Scheduler};
 use crate::environment::Environments;
@@ -109,7 +110,8 @@ pub async fn score(
     events.send(Event::RunStarted { tasks: plan.tasks(settings.repeat), instances: plan.instances.len() as u64 });
     let jobs: Vec<InstanceJob> = plan.instances.iter().map(InstanceJob::new).collect();
     let entered = run.enter()?;
-    let shown = lay_out_rows(plan, &jobs, &run, entered.alone())?;
+    let grounds = Grounds::new(&settings, &services, bench_root);
+    let shown = lay_out_rows(plan, &jobs, &run, grounds.as_ref(), entered.alone())?;
     run.rows_are_laid_out()?;
     entered.share()?;
     let shared = Arc::new(Shared {
@@ -167,6 +169,8 @@ pub(super) struct Shown {
     head: bool,
     merged: bool,
     earlier: HashSet<Digest>,
+    /// What the benchmark and the command say of each row.
+    grounds: HashMap<Digest, Digest>,
 }
 
 impl Shown {
@@ -178,34 +182,60 @@ impl Shown {
         };
         asked || self.earlier.contains(row)
     }
+
+    pub(super) fn grounds(&self, row: &Digest) -> Option<Digest> {
+        self.grounds.get(row).cloned()
+    }
 }
 
 /// Lays out the rows of the plan's comments and arms anew, so that one that is not made (interrupted, killed) reads as
-/// not run and never as an old answer, and takes out those that are no longer in the benchmark. Where another process
-/// scores into the same folder, its rows are not old, and only those that are not there yet are laid out.
-fn lay_out_rows(plan: &Plan<'_>, jobs: &[InstanceJob], run: &RunFolder, alone: bool) -> Result<Shown, StoreError> {
+/// not run and never as an answer to another question, and takes out those that are no longer in the benchmark. A row of
+/// the same grounds answers the same question, and stays. Where another process scores into the same folder, its rows
+/// are not old, and only those that are not there yet are laid out.
+fn lay_out_rows(
+    plan: &Plan<'_>,
+    jobs: &[InstanceJob],
+    run: &RunFolder,
+    grounds: Option<&Grounds<'_>>,
+    alone: bool,
+) -> Result<Shown, StoreError> {
     let comments: HashSet<(&str, &CommentId)> =
         jobs.iter().flat_map(|job| job.comments.iter().map(|c| (job.instance.instance_id.folded(), c))).collect();
     let mut arms: HashSet<&Arm> = jobs.iter().flat_map(|job| job.revisions.iter().map(|r| &r.arm)).collect();
     arms.extend(jobs.iter().flat_map(|job| job.missing.iter()));
-    let old: Vec<Row> = run.rows()?;
-    let earlier = old.iter().filter(|row| row.arm.is_state() && row.shown).map(Row::id).collect();
-    let shown = Shown { head: plan.shows_head, merged: plan.shows_merged, earlier };
-    let there: HashSet<Digest> = if alone { HashSet::new() } else { old.iter().map(Row::id).collect() };
+    let old: HashMap<Digest, Row> = run.rows()?.into_iter().map(|row: Row| (row.id(), row)).collect();
+    let earlier = old.iter().filter(|(_, row)| row.arm.is_state() && row.shown).map(|(id, _)| id.clone()).collect();
+    let mut shown = Shown { head: plan.shows_head, merged: plan.shows_merged, earlier, grounds: HashMap::new() };
     let mut planned = HashSet::new();
-    for mut row in jobs.iter().flat_map(planned_rows) {
-        let id = row.id();
-        row.shown = shown.shows(&row.arm, &id);
-        if !there.contains(&id) {
-            run.put_row(&id, &row)?;
-        }
-        planned.insert(id);
+    let mut result = Ok(());
+    for job in jobs {
+        let of_comments = grounds.map(|grounds| grounds.of(job)).unwrap_or_default();
+        planned_rows(job, |mut row, revision| {
+            let id = row.id();
+            row.shown = shown.shows(&row.arm, &id);
+            row.grounds = of_comments.get(&row.comment).map(|comment| grounds::of_row(&row, comment, revision));
+            if let Some(grounds) = &row.grounds {
+                shown.grounds.insert(id.clone(), grounds.clone());
+            }
+            let stays = |old: &&Row| !alone || answers(old, &row);
+            if result.is_ok() && old.get(&id).filter(stays).is_none() {
+                result = run.put_row(&id, &row);
+            }
+            planned.insert(id);
+        });
     }
-    let gone = old.iter().filter(|row| {
+    result?;
+    let gone = old.iter().filter(|(id, row)| {
         comments.contains(&(row.instance_id.folded(), &row.comment))
             && (row.arm.is_state() || arms.contains(&row.arm))
-            && !planned.contains(&row.id())
+            && !planned.contains(*id)
     });
-    gone.map(Row::id).try_for_each(|id| run.remove_row(&id))?;
+    gone.map(|(id, _)| id).try_for_each(|id| run.remove_row(id))?;
     Ok(shown)
+}
+
+/// Whether a row that is there has a lasting answer to what is asked now.
+fn answers(old: &Row, asked: &Row) -> bool {
+    let lasts = !matches!(old.state, RowState::Infra { .. });
+    lasts && asked.grounds.is_some() && old.grounds == asked.grounds && old.shown == asked.shown
 }
