@@ -86,8 +86,8 @@ struct Pressure {
 }
 
 impl Pressure {
-    const LIMIT: u64 = 320 << 20;
-    const EATEN: u64 = 192 << 20;
+    const LIMIT: u64 = 144 << 20;
+    const EATEN: u64 = 96 << 20;
 
     fn new() -> Option<Self> {
         let name = format!("load-test-{}", std::process::id());

@@ -3,15 +3,14 @@
 use std::io::{IoSlice, PipeReader, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use super::protocol::{HELPER_ARG, Job, Report};
+use super::protocol::{Job, Report};
+use super::spawner;
 use crate::fault;
 use crate::sandbox::{Captured, SandboxError};
 
@@ -40,19 +39,8 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     let (stderr, err) = std::io::pipe().map_err(broken("make a pipe"))?;
     let channel = if job.task.result_channel { Some(std::io::pipe().map_err(broken("make a pipe"))?) } else { None };
     let (result, result_end) = channel.unzip();
-    let mut child = Helper(
-        Command::new(helper)
-            .arg0("redgreen-sandbox")
-            .arg(HELPER_ARG)
-            .env_clear()
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::from(out))
-            .stderr(Stdio::from(err))
-            // Signals of the terminal are for redgreen to act on.
-            .process_group(0)
-            .spawn()
-            .map_err(broken(&format!("start `{}`", helper.display())))?,
-    );
+    let mut child = spawner::start(helper, &theirs.into(), &out.into(), &err.into())
+        .map_err(broken(&format!("start `{}`", helper.display())))?;
     fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
     fault::point("sandbox.job.sent");
@@ -69,7 +57,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     if pipes.control.is_some() {
         return Err(SandboxError::Helper("it did not answer in time and was killed".to_owned()));
     }
-    let status = child.0.wait().map_err(broken("wait for the sandbox's helper"))?;
+    let status = child.wait().map_err(broken("wait for the sandbox's helper"))?;
     pipes.read(None, Instant::now() + AFTERWARDS).map_err(broken("read from the sandbox"))?;
     let report = serde_json::from_slice(&pipes.answer).map_err(|_| {
         let said = String::from_utf8_lossy(&pipes.captured[1].bytes).trim().to_owned();
@@ -78,17 +66,6 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     fault::point("sandbox.answer.read");
     let [stdout, stderr, result] = pipes.captured;
     Ok(Ran { report, stdout, stderr, result })
-}
-
-/// A child that does not outlive its handle, and leaves no zombie.
-struct Helper(Child);
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // After a normal end both do nothing.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 /// Sends the job; the first bytes carry the result channel's descriptor.

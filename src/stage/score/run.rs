@@ -239,3 +239,34 @@ fn answers(old: &Row, asked: &Row) -> bool {
     let lasts = !matches!(old.state, RowState::Infra { .. });
     lasts && asked.grounds.is_some() && old.grounds == asked.grounds && old.shown == asked.shown
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{InfraReason, digest_bytes};
+
+    #[test]
+    fn only_a_lasting_answer_to_the_same_question_stays() {
+        let asked = Row {
+            instance_id: "o__r-1@0123abc".parse().unwrap(),
+            comment: CommentId::from_index(0),
+            arm: Arm::head(),
+            agent: None,
+            model: None,
+            attempt: 1,
+            state: RowState::Missing,
+            marks: Vec::new(),
+            patch: None,
+            shown: true,
+            grounds: Some(digest_bytes(b"1")),
+        };
+        let infra = RowState::Infra { class: InfraReason::Interrupted, detail: "x".to_owned(), log: None };
+        assert!(answers(&Row { state: RowState::BadControl, ..asked.clone() }, &asked));
+        assert!(!answers(&Row { state: infra, ..asked.clone() }, &asked));
+        assert!(!answers(&Row { grounds: Some(digest_bytes(b"2")), ..asked.clone() }, &asked));
+        assert!(!answers(&Row { shown: false, ..asked.clone() }, &asked));
+        // Without grounds nothing is known: rows of older versions, and things that are to be done again.
+        let unknown = Row { grounds: None, ..asked.clone() };
+        assert!(!answers(&unknown, &unknown) && !answers(&unknown, &asked) && !answers(&asked, &unknown));
+    }
+}
