@@ -3,7 +3,7 @@
 //! test, or believes what the code under test prints, fails these tables.
 
 mod controls;
-mod fixture;
+pub mod fixture;
 mod network;
 mod replay;
 

@@ -25,7 +25,7 @@ pub struct Init<'a> {
     pub job: &'a Job,
     /// Messages to the supervisor; its first byte back is the permission to start.
     pub sync: OwnedFd,
-    /// The write end of the result channel.
+    /// The command's end of the result channel.
     pub result: Option<OwnedFd>,
     /// Files of the cgroup to join through.
     pub join: Vec<fs::File>,
@@ -88,10 +88,7 @@ impl Init<'_> {
             }
         }
         // A program may open its own output again by name (`/dev/stderr`), which a foreign pipe would refuse.
-        for pipe in
-            [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
-        {
-            let Some(pipe) = pipe else { continue };
+        for pipe in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
             place::give(pipe, owner).step(|| "give the pipes to the command".to_owned())?;
         }
         Ok(workspace)
