@@ -16,7 +16,7 @@ mod verdicts;
 
 pub use plan::{InstancePlan, Plan, Selection, plan};
 pub use prepare::{Unavailable, build_environment};
-pub use record::{OracleRecord, RECORD_SCHEMA, STAGE};
+pub use record::{OracleRecord, RECORD_SCHEMA, RecordView, STAGE};
 pub use roster::{Roster, RosterComment};
 pub use row::{Row, RowState};
 pub use run::{InfraCause, ScoreError, Services, Settings, Summary, score};
