@@ -61,11 +61,24 @@ pub enum ReportError {
     Run(String),
 }
 
+/// A report, and what it was made of.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The report.
+    pub report: Report,
+    /// What the run is of.
+    pub manifest: RunManifest,
+    /// The benchmark's comments.
+    pub roster: Roster,
+    /// The index, with controls that the report does not show.
+    pub rows: Vec<Row>,
+}
+
 /// Makes the report of a run folder.
 ///
 /// # Errors
 /// When the folder cannot be read, or the benchmark has no frozen choice and `final` is asked for.
-pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Report, ReportError> {
+pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Built, ReportError> {
     let manifest = run.manifest()?;
     let broken =
         |what: &str, e: &dyn std::fmt::Display| ReportError::Run(format!("the run's {what} cannot be read: {e}"));
@@ -85,7 +98,7 @@ pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Report
     if torn > 0 {
         report.notes.push(format!("{torn} rows cannot be read, which a crash of the machine does; score again"));
     }
-    Ok(report)
+    Ok(Built { report, manifest, roster, rows })
 }
 
 fn assemble(
@@ -193,6 +206,7 @@ fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Ve
             "are of revisions that touch test configuration as the fix does; head's cannot be used in its place",
         ),
         ("channel: weak", "come from a framework whose result the code under test could write"),
+        ("text-only", "are of tests that never loaded the project's code: they read its text"),
     ] {
         let count = marked(mark);
         if count > 0 {

@@ -16,5 +16,5 @@ mod scratch;
 pub use atomic::{write_atomic, write_json};
 pub use door::{Door, Entered};
 pub use error::StoreError;
-pub use run::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
+pub use run::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run, newest_run};
 pub use scratch::Scratch;

@@ -39,6 +39,9 @@ pub struct RunManifest {
     pub roster: Digest,
     /// The denominator that the run was started with.
     pub denominator: String,
+    /// The cache folder that it was scored with last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
 }
 
 /// Which benchmark a run is of.
@@ -459,6 +462,18 @@ impl RunFolder {
 /// # Errors
 /// When `parent` cannot be listed. Folders that are no runs are passed over.
 pub fn find_run(parent: &Path, benchmark: &Digest, policy: &str) -> Result<Option<PathBuf>, StoreError> {
+    newest(parent, |manifest| manifest.benchmark.digest == *benchmark && manifest.policy == policy)
+}
+
+/// The newest run folder under `parent`, of whatever it is a run.
+///
+/// # Errors
+/// As [`find_run`].
+pub fn newest_run(parent: &Path) -> Result<Option<PathBuf>, StoreError> {
+    newest(parent, |_| true)
+}
+
+fn newest(parent: &Path, fits: impl Fn(&RunManifest) -> bool) -> Result<Option<PathBuf>, StoreError> {
     if !parent.is_dir() {
         return Ok(None);
     }
@@ -467,8 +482,7 @@ pub fn find_run(parent: &Path, benchmark: &Digest, policy: &str) -> Result<Optio
         let path = entry?.path();
         let Ok(run) = RunFolder::open(&path) else { continue };
         let Ok(manifest) = run.manifest() else { continue };
-        let fits = manifest.benchmark.digest == *benchmark && manifest.policy == policy;
-        if fits && best.as_ref().is_none_or(|(created, _)| manifest.created > *created) {
+        if fits(&manifest) && best.as_ref().is_none_or(|(created, _)| manifest.created > *created) {
             best = Some((manifest.created, path));
         }
     }
@@ -535,6 +549,7 @@ mod tests {
             policy: policy.to_owned(),
             roster: digest_bytes(b"r"),
             denominator: "valid".to_owned(),
+            cache: None,
         }
     }
 

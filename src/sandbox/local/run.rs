@@ -31,20 +31,21 @@ pub struct Ran {
     pub token: Option<Token>,
 }
 
-/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled.
-pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError> {
+/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled. `stream` is the command's standard
+/// input, output and error, where they are not captured.
+pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) -> Result<Ran, SandboxError> {
     let broken = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| SandboxError::Helper(format!("could not {what}: {error}"))
     };
     let (control, theirs) = UnixStream::pair().map_err(broken("make a socket pair"))?;
-    let (stdout, out) = std::io::pipe().map_err(broken("make a pipe"))?;
-    let (stderr, err) = std::io::pipe().map_err(broken("make a pipe"))?;
+    let ([stdout, stderr], [out, err]) = outputs(stream).map_err(broken("make a pipe"))?;
     let channel =
         if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
     let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
-    let mut child = spawner::start(helper, &theirs.into(), &out.into(), &err.into())
+    let mut child = spawner::start(helper, &theirs.into(), &out, &err)
         .map_err(broken(&format!("start `{}`", helper.display())))?;
+    drop((out, err));
     fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
     fault::point("sandbox.job.sent");
@@ -52,7 +53,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     let mut pipes = Pipes {
         control: Some(control),
         answer: Vec::new(),
-        streams: [Some(OwnedFd::from(stdout).into()), Some(OwnedFd::from(stderr).into()), result],
+        streams: [stdout, stderr, result],
         captured: Default::default(),
         cap: usize::try_from(job.task.limits.output).unwrap_or(usize::MAX),
     };
@@ -80,6 +81,18 @@ fn channel() -> std::io::Result<(File, UnixStream, Token)> {
     ours.write_all(format!("{}\n", token.as_str()).as_bytes())?;
     ours.shutdown(std::net::Shutdown::Write)?;
     Ok((OwnedFd::from(ours).into(), theirs, token))
+}
+
+/// Where standard output and error are read, and what the helper gets for them.
+fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<File>; 2], [OwnedFd; 2])> {
+    if let Some(stream) = stream {
+        let second = stream.try_clone()?;
+        return Ok(([None, None], [stream, second]));
+    }
+    let (stdout, out) = std::io::pipe()?;
+    let (stderr, err) = std::io::pipe()?;
+    let file = |end: std::io::PipeReader| Some(File::from(OwnedFd::from(end)));
+    Ok(([file(stdout), file(stderr)], [out.into(), err.into()]))
 }
 
 /// Sends the job; the first bytes carry the result channel's descriptor.

@@ -83,6 +83,22 @@ fn yes() -> bool {
 }
 
 impl Row {
+    /// The records' keys, in the order of the repeats.
+    pub fn keys(&self) -> &[Digest] {
+        match &self.state {
+            RowState::Runs { keys, .. } => keys,
+            _ => &[],
+        }
+    }
+
+    /// The keys of the runs with head's test configuration.
+    pub fn keys_with_head_configuration(&self) -> &[Digest] {
+        match &self.state {
+            RowState::Runs { with_head_configuration, .. } => with_head_configuration,
+            _ => &[],
+        }
+    }
+
     /// The digest of the row's identity: its name in the run folder.
     pub fn id(&self) -> Digest {
         digest_json(&serde_json::json!({

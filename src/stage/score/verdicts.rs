@@ -78,6 +78,7 @@ pub fn verdicts<E>(
         let entry = controls
             .entry((&row.instance_id, &row.comment))
             .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
+        entry.measure(loaded.get(&row.id()).into_iter().flat_map(|loaded| &loaded.records));
         if row.arm.as_str() == Arm::MERGED {
             entry.merged = Some(outcomes);
         } else {
@@ -103,7 +104,10 @@ pub fn verdicts<E>(
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
         let loaded = loaded.get(&row.id()).unwrap_or(&nothing);
         scored.first_lines.push(loaded.bad(row).and_then(|r| r.first_line.clone()));
-        scored.verdicts.push(verdict(row, loaded, &controls.borrowed(), policy, gone(row)));
+        let text_only = controls.is_text_only() && matches!(row.state, RowState::Runs { .. });
+        let mut verdict = verdict(row, loaded, &controls.borrowed(), policy, gone(row));
+        verdict.marks.extend(text_only.then(|| "text-only".to_owned()));
+        scored.verdicts.push(verdict);
     }
     Ok(scored)
 }
@@ -133,9 +137,26 @@ struct ControlRuns {
     merged: Option<Vec<Outcome>>,
     head: Vec<Outcome>,
     before: Vec<String>,
+    ran_project: bool,
+    measured: bool,
 }
 
 impl ControlRuns {
+    /// Notes whether these runs of a control loaded the project's code. One that broke says nothing of what it would
+    /// have loaded.
+    fn measure<'a>(&mut self, records: impl Iterator<Item = &'a RecordView>) {
+        let whole = records.filter(|record| matches!(record.outcome, Outcome::Passed | Outcome::Failed));
+        for text_only in whole.filter_map(|record| record.text_only) {
+            self.measured = true;
+            self.ran_project |= !text_only;
+        }
+    }
+
+    /// Whether the oracle only reads text. Its controls tell: a revision that cannot be imported loads nothing either.
+    fn is_text_only(&self) -> bool {
+        self.measured && !self.ran_project
+    }
+
     fn borrowed(&self) -> Controls<'_> {
         Controls { head: &self.head, merged: self.merged.as_deref(), before: &self.before }
     }

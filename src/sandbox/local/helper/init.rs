@@ -122,7 +122,13 @@ impl Init<'_> {
         rustix::stdio::dup2_stdout(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         rustix::stdio::dup2_stderr(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         if text.is_empty() {
-            return Ok(pid);
+            // The other side closes, too, when its process is killed before it became the command: that says nothing of
+            // the command.
+            return if became_another_program(pid) {
+                Ok(pid)
+            } else {
+                Err(Report::Setup { step: "keep the command's process alive until it starts".to_owned(), errno: libc::ESRCH })
+            };
         }
         let broken = |_| Report::Setup { step: "read why the command did not start".to_owned(), errno: libc::EIO };
         Err(serde_json::from_slice(&text).map_err(broken)?)
@@ -142,7 +148,8 @@ impl Init<'_> {
     /// Waits for the main process, then kills and reaps the rest.
     fn reap(&self, signals: &SignalWait, main: i32) -> InitMessage {
         let limits = &self.job.task.limits;
-        let mut watcher = self.job.cgroup.is_none().then(|| Watcher::new(limits.memory));
+        let mut watcher =
+            self.job.cgroup.is_none().then(|| Watcher::new(limits.memory, self.job.privilege != Privilege::Bare));
         let period = if watcher.is_some() { watcher::PERIOD } else { 1000 };
         let (mut total, mut killed, mut out_of_memory) = (0.0, false, false);
         let ended = 'wait: loop {
@@ -188,5 +195,42 @@ impl Init<'_> {
             cpu_seconds: total,
             peak_memory: watcher.map(|watcher| watcher.peak()),
         }
+    }
+}
+
+/// Whether a child that was not waited for yet has executed a program since it was forked, be it dead or alive.
+fn became_another_program(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| flags(&stat)).is_none_or(|f| f & FORK_NO_EXEC == 0)
+}
+
+/// A process that was forked and has not executed a program since (`PF_FORKNOEXEC` in Linux's `include/linux/sched.h`).
+const FORK_NO_EXEC: u32 = 0x40;
+
+/// Field 9 of `/proc/PID/stat`; the command's name in field 2 may hold blanks and brackets.
+fn flags(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_the_9th_field() {
+        assert_eq!(flags("7 (a ) b) S 1 7 7 0 -1 4194304 1 0 0"), Some(4_194_304));
+    }
+
+    #[test]
+    fn a_fork_is_told_from_a_program() {
+        // This process was started by exec.
+        assert!(became_another_program(std::process::id().cast_signed()));
+        let child = sys::clone(0).unwrap();
+        if child == 0 {
+            sys::exit(0);
+        }
+        // Without waiting for it: a zombie, or not even that yet.
+        let forked = !became_another_program(child);
+        sys::wait(child, true).unwrap();
+        assert!(forked);
     }
 }

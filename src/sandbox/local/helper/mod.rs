@@ -5,7 +5,9 @@
 //! *payload* gives up every right and becomes the command.
 
 mod copy;
+mod disk;
 mod etc;
+mod hidden;
 mod ids;
 mod init;
 mod mounts;
