@@ -111,11 +111,12 @@ impl Progress {
             Event::TasksSkipped { count, cause, instance_id, .. } => {
                 self.done += count;
                 self.skipped += count;
-                self.infra += if *cause == SkipCause::Infra { *count } else { 0 };
-                if matches!(cause, SkipCause::Infra | SkipCause::Interrupted) {
+                self.infra += if matches!(cause, SkipCause::Infra | SkipCause::Stopped) { *count } else { 0 };
+                if matches!(cause, SkipCause::Infra | SkipCause::Stopped | SkipCause::Interrupted) {
                     self.preparing.remove(instance_id.folded());
                 }
             }
+            Event::TasksAdded { count, .. } => self.total += count,
             Event::TaskRetried { .. } | Event::Note { .. } | Event::Draining | Event::Stopping | Event::RunFinished => {
             }
         }
@@ -199,6 +200,7 @@ mod tests {
             arm: Arm::head(),
             attempt: 1,
             repeat,
+            with_head_configuration: false,
         };
         use crate::model::Arm;
         events.send(Event::RunStarted { tasks: 3, instances: 1 });

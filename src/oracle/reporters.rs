@@ -1,6 +1,7 @@
 //! redgreen's own small reporters, carried in the binary and laid into a folder of the host to be mounted read-only.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::model::{Digest, digest_json};
 
@@ -9,8 +10,11 @@ use super::error::OracleError;
 /// Where the reporters lie inside a sandbox.
 pub const REPORTERS: &str = "/run/redgreen/reporters";
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 6] = [
+    ("redgreen_canary.rs", include_str!("../../environments/reporters/redgreen_canary.rs")),
+    ("redgreen_common.py", include_str!("../../environments/reporters/redgreen_common.py")),
     ("redgreen_node.mjs", include_str!("../../environments/reporters/redgreen_node.mjs")),
+    ("redgreen_node_tests.mjs", include_str!("../../environments/reporters/redgreen_node_tests.mjs")),
     ("redgreen_pytest.py", include_str!("../../environments/reporters/redgreen_pytest.py")),
     ("redgreen_unittest.py", include_str!("../../environments/reporters/redgreen_unittest.py")),
 ];
@@ -51,7 +55,8 @@ impl Reporters {
 
     /// The digest of all reporters; part of the key of every run.
     pub fn digest() -> Digest {
-        digest_json(&serde_json::json!(FILES))
+        static DIGEST: LazyLock<Digest> = LazyLock::new(|| digest_json(&serde_json::json!(FILES)));
+        DIGEST.clone()
     }
 
     /// The folder on the host.

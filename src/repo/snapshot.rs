@@ -12,10 +12,11 @@ use super::base::EntryKind;
 use super::changes::{FileContent, FileMode};
 use super::error::RepoError;
 use super::gitdir::{self, IndexFile, Presence, Tip};
-use super::lock::{Lock, beside, remove_all};
+use super::lock::{Lock, beside, remove_all, settle};
 use super::repository::{Repository, read_blob};
 use super::tree::{TreeEntry, TreeReader};
 use super::write::{Owner, TreeWriter};
+use crate::fault;
 
 /// The time of every file and folder of a snapshot, and of its commit: 2000-01-01 00:00 UTC. Old, so that everything
 /// that is made from the tree is newer; constant, so that content alone decides.
@@ -177,11 +178,17 @@ impl Repository {
         };
         let Snapshot { base, commits, files, notes, .. } = snapshot;
         let marker = Marker { format: FORMAT, base, commits, files, notes };
+        fault::point("repo.snapshot.written");
         fs_err::rename(&temporary, &dir)?;
+        fault::point("repo.snapshot.renamed");
         let text = serde_json::to_vec(&marker).map_err(std::io::Error::other)?;
         let unfinished = beside(&marker_path, ".tmp");
         fs_err::write(&unfinished, text)?;
+        fault::point("repo.marker.written");
+        settle(&dir)?;
+        fault::point("repo.snapshot.synced");
         fs_err::rename(&unfinished, &marker_path)?;
+        fault::point("repo.marker.renamed");
         Ok(found(marker))
     }
 

@@ -113,14 +113,17 @@ fn line_for_people(event: &Event) -> Option<String> {
         }
         Event::TaskRetried { task, reason } => Some(format!("{task}: trying again after {}", one_line(reason))),
         Event::TasksSkipped { count, instance_id, reason, cause } => match cause {
-            // That the run was interrupted is said once, for all of them.
-            SkipCause::Interrupted => None,
+            // That the run was interrupted, or starts nothing more, is said once, for all of them.
+            SkipCause::Interrupted | SkipCause::Stopped => None,
             SkipCause::Infra => {
                 let reason = one_line(reason);
                 Some(format!("{instance_id}: {} skipped, infra: {reason}", counted(*count, "oracle run")))
             }
             SkipCause::Decided | SkipCause::Control => Some(format!("{instance_id}: not run: {}", one_line(reason))),
         },
+        Event::TasksAdded { count, instance_id, reason } => {
+            Some(format!("{instance_id}: {} more: {}", counted(*count, "oracle run"), one_line(reason)))
+        }
         Event::Note { text } => Some(text.clone()),
         Event::Draining => {
             Some("interrupted: letting what runs finish, starting nothing new (again to stop at once)".to_owned())

@@ -5,6 +5,7 @@
 
 pub mod local;
 pub mod none;
+mod token;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,8 +16,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+pub use token::Token;
+
 /// Where the repository's tree lies inside.
 pub const WORKSPACE: &str = "/workspace";
+
+/// [`Isolation::workspace`] where workspaces are copied.
+pub const COPY: &str = "copy";
 
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
@@ -36,7 +42,8 @@ pub struct Task {
     pub limits: Limits,
     /// The network.
     pub network: Network,
-    /// Whether to open a result channel: a pipe whose write end the command inherits.
+    /// Whether to open a result channel: a socket whose one end the command inherits ([`RESULT_FD_VARIABLE`]). A fresh
+    /// [`Token`] and a newline wait in it for whoever reads first; what the command writes is [`Exit::result`].
     pub result_channel: bool,
 }
 
@@ -88,6 +95,9 @@ pub struct Limits {
     pub output: u64,
     /// Size of the memory-backed file systems (`/tmp`, home, `/dev/shm`, an overlay's upper), in bytes.
     pub scratch: u64,
+    /// What a task may leave on the host's disk, in directories that are kept (`upper` of an overlay, a writable mount),
+    /// in bytes. It is watched, so a fast writer gets a little further.
+    pub disk: u64,
 }
 
 impl Default for Limits {
@@ -101,6 +111,7 @@ impl Default for Limits {
             file_size: 1024 * MIB,
             output: 4 * MIB,
             scratch: 1024 * MIB,
+            disk: 8192 * MIB,
         }
     }
 }
@@ -132,6 +143,8 @@ pub struct Exit {
     pub stderr: Captured,
     /// What came through the result channel.
     pub result: Captured,
+    /// The token that was given to the command; `None` where there was no result channel.
+    pub token: Option<Token>,
     /// Wall-clock seconds from start to end of the tree.
     pub seconds: f64,
     /// CPU seconds of the tree.
@@ -229,6 +242,16 @@ impl SandboxError {
     }
 }
 
+/// Where somebody sits who attends a command: see [`Sandbox::attend`].
+#[derive(Debug)]
+pub struct Seat {
+    /// A two-way stream: the command's standard input, output and error.
+    pub stream: std::os::fd::OwnedFd,
+    /// Whether it is a terminal, which then becomes that of the command's session. It should be one that was made for
+    /// this, as whatever runs inside can write to it and read from it.
+    pub terminal: bool,
+}
+
 /// What [`Sandbox::run`] gives.
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Exit, SandboxError>> + Send + 'a>>;
 
@@ -242,4 +265,10 @@ pub trait Sandbox: Send + Sync {
 
     /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;
+
+    /// Runs one task that somebody attends: its standard input, output and error are the seat's and are not captured.
+    fn attend<'a>(&'a self, _task: &'a Task, _seat: Seat, _cancel: &'a CancellationToken) -> RunFuture<'a> {
+        let reason = format!("the sandbox `{}` has no interactive commands", self.isolation().sandbox);
+        Box::pin(std::future::ready(Err(SandboxError::Unavailable { reason })))
+    }
 }

@@ -159,6 +159,11 @@ impl Known {
         self.later.extend(&later);
     }
 
+    /// The commits whose descendants are later: the one to review, and the merged one unless that is a part of its history.
+    pub(super) fn pivots(&self) -> Vec<Oid> {
+        self.head.into_iter().chain(self.merged.filter(|merged| !self.past.contains(merged))).collect()
+    }
+
     /// Learns which commits of whole histories descend from the commit to review or the merged one.
     pub(super) fn learn_descendants(&mut self, tips: &[Oid], read: &Read<'_>) {
         let mut commits = HashMap::new();
@@ -168,8 +173,7 @@ impl Known {
             stop.extend(more.keys());
             commits.extend(more);
         }
-        let pivots: Vec<Oid> = self.head.into_iter().chain(self.merged.filter(|m| !self.past.contains(m))).collect();
-        self.later.extend(descendants(&commits, &pivots, |_| false));
+        self.later.extend(descendants(&commits, &self.pivots(), |_| false));
     }
 }
 

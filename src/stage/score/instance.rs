@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::causes::STOPPED;
 use super::plan::InstancePlan;
-use super::prepare::{Ready, State, Unavailable, interrupted, prepare};
+use super::prepare::{Ready, Unavailable, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
+use super::second::{OfTheFix, Subject};
+use super::state::State;
 use crate::engine::{Event, SkipCause, TaskId};
 use crate::model::{Arm, CommentId, Digest, InfraReason, Instance, Outcome, Revision, RevisionStatus};
-use crate::oracle::{self, Controls, Policy, TestId};
+use crate::oracle::{self, Controls, Policy, TEST_CONFIGURATION, TestId};
 
 /// One instance with everything that is to be run on it, owned.
 pub(super) struct InstanceJob {
@@ -29,6 +32,13 @@ impl InstanceJob {
             revisions: plan.revisions.iter().map(|r| (*r).clone()).collect(),
             missing: plan.missing.clone(),
         }
+    }
+}
+
+impl InstanceJob {
+    /// How many comments have an oracle.
+    fn oracles(&self) -> usize {
+        self.comments.iter().filter(|comment| self.instance.oracle(comment).is_some()).count()
     }
 }
 
@@ -51,16 +61,21 @@ pub(super) async fn run_instance(shared: Arc<Shared>, job: InstanceJob) -> Resul
     for comment in &without {
         put_all(&shared, &job, comment, &RowState::NoOracle)?;
     }
+    let with = without_tried(&shared, &job, with)?;
     if with.is_empty() {
         return Ok(());
     }
     if shared.scheduler.is_stopping() {
-        return unavailable(&shared, &job, &with, &interrupted());
+        return unavailable(&shared, &job, &with, &shared.not_started());
     }
     let began = std::time::Instant::now();
     let ready = match prepare(&shared, &job).await {
         Ok(ready) => Arc::new(ready),
-        Err(why) => return unavailable(&shared, &job, &with, &why.or_disk(&shared.services.cache)),
+        Err(why) => {
+            let why = why.or_disk(&shared.services.cache);
+            shared.failed(&why, &job.instance.instance_id);
+            return unavailable(&shared, &job, &with, &why);
+        }
     };
     shared.events.send(Event::Prepared {
         instance_id: job.instance.instance_id.clone(),
@@ -92,15 +107,21 @@ async fn run_oracle(
     };
     let mut expected: Option<Vec<TestId>> = None;
     let mut merged = None;
+    let mut merged_marks = Vec::new();
     if let Some(state) = &ready.merged {
         let runs = runs(shared, job, ready, &bound, state, &Arm::merged(), 1, &mut expected).await?;
-        put_runs(shared, job, comment, &Arm::merged(), None, &runs, bound.marks(shared, state))?;
+        if !bound.test_configuration(state).is_empty() {
+            merged_marks.push(TEST_CONFIGURATION.to_owned());
+        }
+        put_runs(shared, job, comment, &Arm::merged(), None, &runs, merged_marks.clone())?;
+        state.oracle_is_done(job.oracles()).await;
         merged = Some(runs);
     }
     let head = {
         let mut expected = expected.clone();
         runs(shared, job, ready, &bound, &ready.head, &Arm::head(), 1, &mut expected).await?
     };
+    ready.head.oracle_is_done(job.oracles()).await;
     put_runs(shared, job, comment, &Arm::head(), None, &head, Vec::new())?;
 
     let controls = Controls {
@@ -128,11 +149,20 @@ async fn run_oracle(
         }
         return Ok(());
     }
+    let fix = Arc::new(Subject { shared, job, ready, bound: &bound, expected: &expected }.of_the_fix().await?);
+    if let Some(runs) = merged.as_mut().filter(|_| !fix.keys.is_empty()) {
+        runs.with_head_configuration.clone_from(&fix.keys);
+        put_runs(shared, job, comment, &Arm::merged(), None, runs, merged_marks)?;
+    }
     let mut tasks = JoinSet::new();
     for index in 0..job.revisions.len() {
-        let (shared, job, ready, bound, expected) =
-            (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone());
-        tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected).await });
+        if is_left(shared, job, comment, &job.revisions[index]) {
+            skip_left(shared, job, 1);
+            continue;
+        }
+        let (shared, job, ready, bound, expected, fix) =
+            (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone(), fix.clone());
+        tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected, &fix).await });
     }
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
@@ -149,6 +179,7 @@ async fn run_revision(
     bound: &Arc<Bound>,
     index: usize,
     mut expected: Option<Vec<TestId>>,
+    fix: &OfTheFix,
 ) -> Result<(), ScoreError> {
     let revision = &job.revisions[index];
     let skip = |state: RowState, reason: &str| -> Result<(), ScoreError> {
@@ -173,19 +204,25 @@ async fn run_revision(
         Ok(state) => state,
         Err(problem) => return skip(RowState::Patch { problem: problem.clone() }, &format!("patch: {problem}")),
     };
-    let runs = runs(shared, job, ready, bound, state, &revision.arm, revision.attempt, &mut expected).await?;
-    put_runs(shared, job, bound.comment(), &revision.arm, Some(revision), &runs, bound.marks(shared, state))
+    let (arm, attempt) = (&revision.arm, revision.attempt);
+    let mut runs = runs(shared, job, ready, bound, state, arm, attempt, &mut expected).await?;
+    let second = Subject { shared, job, ready, bound, expected: &expected };
+    let marks = second.add(state, arm, attempt, fix, &mut runs).await?;
+    state.oracle_is_done(job.oracles()).await;
+    put_runs(shared, job, bound.comment(), arm, Some(revision), &runs, marks)
 }
 
 /// The repeats of one oracle on one state.
-struct Runs {
-    keys: Vec<Digest>,
-    outcomes: Vec<Outcome>,
-    infra: Option<Unavailable>,
+pub(super) struct Runs {
+    pub(super) keys: Vec<Digest>,
+    pub(super) outcomes: Vec<Outcome>,
+    /// The same runs with head's test configuration.
+    pub(super) with_head_configuration: Vec<Digest>,
+    pub(super) infra: Option<Unavailable>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "what is run, on what, as what")]
-async fn runs(
+pub(super) async fn runs(
     shared: &Arc<Shared>,
     job: &Arc<InstanceJob>,
     ready: &Arc<Ready>,
@@ -195,7 +232,7 @@ async fn runs(
     attempt: u32,
     expected: &mut Option<Vec<TestId>>,
 ) -> Result<Runs, ScoreError> {
-    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), infra: None };
+    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), with_head_configuration: Vec::new(), infra: None };
     for repeat in 1..=shared.settings.repeat {
         let task = TaskId {
             instance_id: job.instance.instance_id.clone(),
@@ -203,6 +240,7 @@ async fn runs(
             arm: arm.clone(),
             attempt,
             repeat,
+            with_head_configuration: !state.laid_over.is_empty(),
         };
         match run_state(shared, ready, bound, state, expected.as_deref(), task).await? {
             Made::Recorded(record) => {
@@ -215,6 +253,12 @@ async fn runs(
             }
             Made::Infra(why) => {
                 runs.outcomes.push(Outcome::Infra(why.class));
+                let count = u64::from(shared.settings.repeat - repeat);
+                if count > 0 {
+                    let instance_id = job.instance.instance_id.clone();
+                    let reason = format!("{}: {}", why.class.as_str(), why.detail);
+                    shared.events.send(Event::TasksSkipped { count, instance_id, reason, cause: cause_of(&why) });
+                }
                 runs.infra = Some(why);
                 break;
             }
@@ -235,6 +279,7 @@ fn row(job: &InstanceJob, comment: &CommentId, arm: &Arm, revision: Option<&Revi
         marks: Vec::new(),
         patch: revision.map(|r| crate::model::digest_bytes(r.patch.as_bytes())),
         shown: true,
+        grounds: None,
     }
 }
 
@@ -245,6 +290,7 @@ fn put(shared: &Shared, row: &Row) -> Result<(), ScoreError> {
     let mut row = row.clone();
     let id = row.id();
     row.shown = shared.shown.shows(&row.arm, &id);
+    row.grounds = shared.shown.grounds(&id);
     Ok(shared.run.put_row(&id, &row)?)
 }
 
@@ -255,21 +301,66 @@ fn infra(shared: &Shared, why: &Unavailable) -> Result<RowState, ScoreError> {
 }
 
 fn cause_of(why: &Unavailable) -> SkipCause {
-    if why.class == InfraReason::Interrupted { SkipCause::Interrupted } else { SkipCause::Infra }
+    match why.class {
+        InfraReason::Interrupted => SkipCause::Interrupted,
+        _ if why.detail.starts_with(STOPPED) => SkipCause::Stopped,
+        _ => SkipCause::Infra,
+    }
+}
+
+/// With `--only-missing`: whether a revision's row is one that was tried and is to be left as it is.
+fn is_left(shared: &Shared, job: &InstanceJob, comment: &CommentId, revision: &Revision) -> bool {
+    !shared.left.is_empty()
+        && shared.left.contains(&row(job, comment, &revision.arm, Some(revision), RowState::Missing).id())
+}
+
+fn skip_left(shared: &Shared, job: &InstanceJob, rows: u64) {
+    shared.events.send(Event::TasksSkipped {
+        count: rows * u64::from(shared.settings.repeat),
+        instance_id: job.instance.instance_id.clone(),
+        reason: "tried before and infra: left as it is".to_owned(),
+        cause: SkipCause::Stopped,
+    });
+}
+
+/// The comments of which something is missing. Of the others every row was tried; where a row is missing its controls
+/// are needed, and run.
+fn without_tried(shared: &Shared, job: &InstanceJob, comments: Vec<CommentId>) -> Result<Vec<CommentId>, ScoreError> {
+    if shared.left.is_empty() {
+        return Ok(comments);
+    }
+    let mut missing = Vec::new();
+    for comment in comments {
+        let mut controls = vec![Arm::head()];
+        controls.extend(job.instance.merged_commit.as_ref().map(|_| Arm::merged()));
+        let rows = controls.len() + job.revisions.len();
+        let left = controls
+            .iter()
+            .filter(|arm| shared.left.contains(&row(job, &comment, arm, None, RowState::Missing).id()))
+            .count()
+            + job.revisions.iter().filter(|revision| is_left(shared, job, &comment, revision)).count();
+        if left == rows {
+            skip_left(shared, job, rows as u64);
+        } else {
+            missing.push(comment);
+        }
+    }
+    Ok(missing)
 }
 
 /// Rows that say of everything that is to be scored that it was not run yet. Each is replaced when there is more to
 /// say; after a crash or a full disk the report still counts them all.
-pub(super) fn planned_rows(job: &InstanceJob) -> Vec<Row> {
+pub(super) fn planned_rows<'a>(job: &'a InstanceJob, mut add: impl FnMut(Row, Option<&'a Revision>)) {
     let not_yet =
         RowState::Infra { class: InfraReason::Interrupted, detail: "not run yet: score again".to_owned(), log: None };
-    let mut rows = Vec::new();
     for comment in &job.comments {
-        let mut add = |arm: &Arm, revision| rows.push(row(job, comment, arm, revision, not_yet.clone()));
-        [Arm::head(), Arm::merged()].iter().chain(&job.missing).for_each(|arm| add(arm, None));
-        job.revisions.iter().for_each(|revision| add(&revision.arm, Some(revision)));
+        for arm in [Arm::head(), Arm::merged()].iter().chain(&job.missing) {
+            add(row(job, comment, arm, None, not_yet.clone()), None);
+        }
+        for revision in &job.revisions {
+            add(row(job, comment, &revision.arm, Some(revision), not_yet.clone()), Some(revision));
+        }
     }
-    rows
 }
 
 /// The same row state for both controls and every revision of a comment.
@@ -292,7 +383,9 @@ fn put_runs(
 ) -> Result<(), ScoreError> {
     let state = match &runs.infra {
         Some(why) => infra(shared, why)?,
-        None => RowState::Runs { keys: runs.keys.clone() },
+        None => {
+            RowState::Runs { keys: runs.keys.clone(), with_head_configuration: runs.with_head_configuration.clone() }
+        }
     };
     let mut row = row(job, comment, arm, revision, state);
     row.marks = marks;

@@ -16,6 +16,7 @@ use super::place;
 use super::root::{self, Root};
 use super::sys::{self, Arrived, SignalWait};
 use super::watcher::{self, Watcher};
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// What PID 1 gets from the supervisor.
@@ -24,7 +25,7 @@ pub struct Init<'a> {
     pub job: &'a Job,
     /// Messages to the supervisor; its first byte back is the permission to start.
     pub sync: OwnedFd,
-    /// The write end of the result channel.
+    /// The command's end of the result channel.
     pub result: Option<OwnedFd>,
     /// Files of the cgroup to join through.
     pub join: Vec<fs::File>,
@@ -61,7 +62,9 @@ impl Init<'_> {
             // The group's name would be on view; an older kernel shows it.
             let _ = sys::new_cgroup_namespace();
         }
+        fault::point("init.cgroup.joined");
         let workspace = self.set_up()?;
+        fault::point("init.root.ready");
         let command = Command::prepare(self.job)?;
         let main = self.start(&command)?;
         self.send(&InitMessage::Started { workspace: workspace.to_owned() });
@@ -72,7 +75,9 @@ impl Init<'_> {
         let job = self.job;
         let owner = (job.privilege != Privilege::User).then_some(job.owner);
         root::make_private()?;
+        fault::point("init.mounts.private");
         let sources = mounts::open(job)?;
+        fault::point("init.sources.opened");
         let root = Root::build(job.task.limits.scratch, job.task.network, owner)?;
         let workspace = mounts::attach(&root, sources)?;
         root.enter()?;
@@ -83,10 +88,7 @@ impl Init<'_> {
             }
         }
         // A program may open its own output again by name (`/dev/stderr`), which a foreign pipe would refuse.
-        for pipe in
-            [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
-        {
-            let Some(pipe) = pipe else { continue };
+        for pipe in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
             place::give(pipe, owner).step(|| "give the pipes to the command".to_owned())?;
         }
         Ok(workspace)
@@ -102,6 +104,7 @@ impl Init<'_> {
             drop((said, release));
             self.payload(command, waiting, saying);
         }
+        fault::point("init.command.cloned");
         drop((waiting, saying));
         // From here on nobody inside may look into this process or through its descriptors.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -110,6 +113,7 @@ impl Init<'_> {
             map_ids(pid, self.job.owner)?;
         }
         release.write_all(b"x").step(|| "release the command".to_owned())?;
+        fault::point("init.command.released");
         self.result = None;
         drop(release);
         let mut text = Vec::new();
@@ -118,7 +122,13 @@ impl Init<'_> {
         rustix::stdio::dup2_stdout(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         rustix::stdio::dup2_stderr(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         if text.is_empty() {
-            return Ok(pid);
+            // The other side closes, too, when its process is killed before it became the command: that says nothing of
+            // the command.
+            return if became_another_program(pid) {
+                Ok(pid)
+            } else {
+                Err(Report::Setup { step: "keep the command's process alive until it starts".to_owned(), errno: libc::ESRCH })
+            };
         }
         let broken = |_| Report::Setup { step: "read why the command did not start".to_owned(), errno: libc::EIO };
         Err(serde_json::from_slice(&text).map_err(broken)?)
@@ -129,6 +139,7 @@ impl Init<'_> {
         if waiting.read_exact(&mut permission).is_err() {
             sys::exit(1);
         }
+        fault::point("init.command.waits");
         let report = command.execute(self.result.as_ref().map(OwnedFd::as_fd));
         let _ = saying.write_all(&serde_json::to_vec(&report).unwrap_or_default());
         sys::exit(127)
@@ -137,7 +148,8 @@ impl Init<'_> {
     /// Waits for the main process, then kills and reaps the rest.
     fn reap(&self, signals: &SignalWait, main: i32) -> InitMessage {
         let limits = &self.job.task.limits;
-        let mut watcher = self.job.cgroup.is_none().then(|| Watcher::new(limits.memory));
+        let mut watcher =
+            self.job.cgroup.is_none().then(|| Watcher::new(limits.memory, self.job.privilege != Privilege::Bare));
         let period = if watcher.is_some() { watcher::PERIOD } else { 1000 };
         let (mut total, mut killed, mut out_of_memory) = (0.0, false, false);
         let ended = 'wait: loop {
@@ -168,6 +180,7 @@ impl Init<'_> {
             total += reaped.cpu_seconds;
             sys::kill(-1, libc::SIGKILL);
         }
+        fault::point("init.tree.reaped");
         // The kernel's two ways to count a process's time differ a little, so the signal is believed. The second one
         // has many senders.
         let cpu_limit = limits.cpu.is_some_and(|limit| match ended.end {
@@ -182,5 +195,42 @@ impl Init<'_> {
             cpu_seconds: total,
             peak_memory: watcher.map(|watcher| watcher.peak()),
         }
+    }
+}
+
+/// Whether a child that was not waited for yet has executed a program since it was forked, be it dead or alive.
+fn became_another_program(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| flags(&stat)).is_none_or(|f| f & FORK_NO_EXEC == 0)
+}
+
+/// A process that was forked and has not executed a program since (`PF_FORKNOEXEC` in Linux's `include/linux/sched.h`).
+const FORK_NO_EXEC: u32 = 0x40;
+
+/// Field 9 of `/proc/PID/stat`; the command's name in field 2 may hold blanks and brackets.
+fn flags(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_the_9th_field() {
+        assert_eq!(flags("7 (a ) b) S 1 7 7 0 -1 4194304 1 0 0"), Some(4_194_304));
+    }
+
+    #[test]
+    fn a_fork_is_told_from_a_program() {
+        // This process was started by exec.
+        assert!(became_another_program(std::process::id().cast_signed()));
+        let child = sys::clone(0).unwrap();
+        if child == 0 {
+            sys::exit(0);
+        }
+        // Without waiting for it: a zombie, or not even that yet.
+        let forked = !became_another_program(child);
+        sys::wait(child, true).unwrap();
+        assert!(forked);
     }
 }

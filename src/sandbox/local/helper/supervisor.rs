@@ -16,9 +16,11 @@ use super::super::cgroup::Cgroup;
 use super::super::cleanup;
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
+use super::disk::Disk;
 use super::ids::{map_ids, write_id_file};
 use super::init::Init;
 use super::sys;
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// How often the cgroup's counters are read while a command runs.
@@ -40,9 +42,12 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let Ok((job, result)) = receive(&mut control) else { return ExitCode::from(2) };
+    fault::point("helper.job.received");
     let report = run(&job, &control, result, &null).unwrap_or_else(Report::from);
     cleanup::remove_work_dirs(&job);
+    fault::point("helper.workdirs.removed");
     let sent = serde_json::to_vec(&report).ok().and_then(|text| control.write_all(&text).ok());
+    fault::point("helper.report.sent");
     if sent.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -69,7 +74,9 @@ fn receive(control: &mut UnixStream) -> std::io::Result<(Job, Option<OwnedFd>)> 
     let length = usize::try_from(u64::from_le_bytes(length)).map_err(std::io::Error::other)?;
     let mut text = vec![0; length];
     control.read_exact(&mut text)?;
-    Ok((serde_json::from_slice(&text)?, result))
+    let (job, faults) = serde_json::from_slice(&text)?;
+    fault::arm_helper(faults);
+    Ok((job, result))
 }
 
 fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd) -> Result<Report, Failure> {
@@ -80,6 +87,7 @@ fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd)
     let outcome = start(job, control, result, null, group.as_ref()).map(|mut supervisor| supervisor.watch());
     if let Some(group) = &group {
         group.remove();
+        fault::point("helper.cgroup.removed");
     }
     outcome?
 }
@@ -104,9 +112,11 @@ fn start<'a>(
         drop(sync);
         Init { job, sync: theirs, result, join }.main();
     }
+    fault::point("helper.init.cloned");
     drop((theirs, result, join));
+    let disk = Disk::new(job);
     let supervisor =
-        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
+        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None, disk };
     let released = supervisor.release(null);
     if released.is_err() {
         supervisor.bury();
@@ -135,6 +145,7 @@ enum Cause {
     Deadline,
     Cancelled,
     OutOfMemory,
+    OverDisk,
 }
 
 struct Supervisor<'a> {
@@ -146,6 +157,7 @@ struct Supervisor<'a> {
     started: Option<Instant>,
     workspace: String,
     kill: Option<(Cause, Instant)>,
+    disk: Disk,
 }
 
 impl Supervisor<'_> {
@@ -159,6 +171,7 @@ impl Supervisor<'_> {
             map_ids(self.init, self.job.owner)?;
         }
         rustix::net::send(&self.sync, b"x", SendFlags::NOSIGNAL).step(|| "release the sandbox".to_owned())?;
+        fault::point("helper.init.released");
         Ok(())
     }
 
@@ -173,6 +186,7 @@ impl Supervisor<'_> {
                     InitMessage::Started { workspace } => {
                         self.started = Some(Instant::now());
                         self.workspace = workspace;
+                        fault::point("helper.command.started");
                     }
                     other => told = Some(other),
                 },
@@ -190,9 +204,13 @@ impl Supervisor<'_> {
             if self.group.is_some_and(|group| group.oom_kills() > 0) {
                 self.tell_to_die(Cause::OutOfMemory);
             }
+            if self.disk.is_over() {
+                self.tell_to_die(Cause::OverDisk);
+            }
         }
         let seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         let cpu = self.bury();
+        fault::point("helper.tree.buried");
         self.report(told, seconds, cpu)
     }
 
@@ -208,7 +226,7 @@ impl Supervisor<'_> {
     /// Waits for something to happen, at most until `end` or the next look at the cgroup.
     fn poll(&self, end: Instant) -> Result<Event, Failure> {
         let mut left = end.saturating_duration_since(Instant::now());
-        if self.group.is_some() {
+        if self.group.is_some() || self.disk.watches() {
             left = left.min(LOOK);
         }
         let mut polled = vec![PollFd::new(&self.sync, PollFlags::IN)];
@@ -260,6 +278,12 @@ impl Supervisor<'_> {
     fn report(&self, told: Option<InitMessage>, seconds: f64, cpu: f64) -> Result<Report, Failure> {
         let group_killed = self.group.is_some_and(|group| group.oom_kills() > 0);
         let cause = self.kill.map(|(cause, _)| cause);
+        if group_killed && self.group.is_some_and(|group| !group.own_limit_was_reached()) {
+            return Err(Failure {
+                step: "keep the run's processes when the machine ran out of memory".to_owned(),
+                errno: libc::ENOMEM,
+            });
+        }
         let (end, cpu_limit, watcher_killed, cpu_seconds, peak) = match told {
             Some(InitMessage::Failed(report)) => return Ok(report),
             Some(InitMessage::Ended { end, cpu_limit, out_of_memory, cpu_seconds, peak_memory }) => {
@@ -282,6 +306,7 @@ impl Supervisor<'_> {
             timed_out: cpu_limit || cause == Some(Cause::Deadline),
             out_of_memory: watcher_killed || group_killed,
             cancelled: cause == Some(Cause::Cancelled),
+            over_disk: cause == Some(Cause::OverDisk),
             seconds,
             cpu_seconds,
             peak_memory: self.group.map_or(peak, Cgroup::peak),
