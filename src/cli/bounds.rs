@@ -216,7 +216,9 @@ mod tests {
 
     #[test]
     fn times() {
-        for (text, seconds) in [("90", 90.0), ("1.5s", 1.5), ("20m", 1200.0), ("2h", 7200.0), ("1h30m", 5400.0), ("5 min", 300.0)] {
+        for (text, seconds) in
+            [("90", 90.0), ("1.5s", 1.5), ("20m", 1200.0), ("2h", 7200.0), ("1h30m", 5400.0), ("5 min", 300.0)]
+        {
             assert_eq!(parse_time(text), Ok(Duration::from_secs_f64(seconds)), "{text}");
         }
         for text in ["", "m", "1x", "h1", "1h30", "-5", "1..2s", "inf", "NaN", "0s", "99d"] {

@@ -109,7 +109,8 @@ fn build(args: BuildArgs) -> Outcome {
             .into());
     }
     let phases = args.phases.resolve(&layers)?;
-    let services = common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
+    let services =
+        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
     let runtime = super::runtime()?;
     let cancel = CancellationToken::new();
     let mut rows = Vec::new();

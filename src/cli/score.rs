@@ -116,8 +116,7 @@ fn parse_number(text: &str, most: u32) -> Result<u32, String> {
 }
 
 fn parse_retry(text: &str) -> Result<String, String> {
-    const OUTCOMES: [&str; 7] =
-        ["infra", "timed-out", "out-of-memory", "crashed", "errored", "no-tests", "failed"];
+    const OUTCOMES: [&str; 7] = ["infra", "timed-out", "out-of-memory", "crashed", "errored", "no-tests", "failed"];
     match text.trim() {
         "timeout" => Ok("timed-out".to_owned()),
         word if OUTCOMES.contains(&word) => Ok(word.to_owned()),
@@ -486,7 +485,9 @@ fn tell_infra(printer: &Printer, summary: &score::Summary, run: &RunFolder) {
             "repository" => "`--mirrors DIR` and `--clone-from URL` name more places for repositories",
             "toolchain" => "`redgreen doctor` tells what is found on this machine, and where it was looked for",
             "sandbox" => "`redgreen doctor` tells what this machine can do",
-            "deadline" => "`--phase-timeout`, `--task-budget` and `--run-budget` set the times; the same command goes on",
+            "deadline" => {
+                "`--phase-timeout`, `--task-budget` and `--run-budget` set the times; the same command goes on"
+            }
             "disk" => "free some room, or name another cache with `--cache DIR`; the same command goes on",
             "network" => "without `--offline` and with network `redgreen env build BENCH` fetches everything ahead",
             _ => continue,

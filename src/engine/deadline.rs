@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn times_for_people() {
-        for (seconds, text) in [(1.5, "1.5 s"), (60.0, "60 s"), (900.0, "15 min"), (7200.0, "2 h"), (5400.0, "90 min")] {
+        for (seconds, text) in [(1.5, "1.5 s"), (60.0, "60 s"), (900.0, "15 min"), (7200.0, "2 h"), (5400.0, "90 min")]
+        {
             assert_eq!(time(Duration::from_secs_f64(seconds)), text);
         }
     }

@@ -46,13 +46,7 @@ impl std::fmt::Debug for DiskGuard {
 impl DiskGuard {
     /// A guard over these folders: with less than `mark` bytes free in one of them it waits, for `patience` at most.
     /// `free_up` is called when that begins.
-    pub fn new(
-        places: Vec<Place>,
-        mark: u64,
-        patience: Duration,
-        free_up: Option<FreeUp>,
-        events: Events,
-    ) -> Self {
+    pub fn new(places: Vec<Place>, mark: u64, patience: Duration, free_up: Option<FreeUp>, events: Events) -> Self {
         Self { places, mark, patience, free_up, events, turn: Mutex::new(()) }
     }
 
@@ -104,7 +98,13 @@ impl DiskGuard {
         self.places.iter().find_map(|place| {
             let free = free(&place.path)?;
             (free < mark).then(|| {
-                format!("{} of {} free where the {} lies (`{}`)", size(free), size(mark), place.name, place.path.display())
+                format!(
+                    "{} of {} free where the {} lies (`{}`)",
+                    size(free),
+                    size(mark),
+                    place.name,
+                    place.path.display()
+                )
             })
         })
     }

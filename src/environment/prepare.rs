@@ -111,13 +111,13 @@ impl Environments {
                 let found = find(&definition.toolchain, &wanted, &settings.host, settings.probe_deadline);
                 let found = found.map(Arc::new).map_err(|search| {
                     Arc::new(EnvironmentError::ToolchainMissing {
-                    language: definition.name.clone(),
-                    wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
-                        (Some(minimum), true) => format!(">={minimum}"),
-                        _ => wanted.clone(),
-                    },
-                    looked_at: search.looked_at,
-                    found: search.found,
+                        language: definition.name.clone(),
+                        wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
+                            (Some(minimum), true) => format!(">={minimum}"),
+                            _ => wanted.clone(),
+                        },
+                        looked_at: search.looked_at,
+                        found: search.found,
                     })
                 });
                 let mut known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner);

@@ -126,6 +126,15 @@ impl RepoSources {
     fn retry(&self, mut step: impl FnMut(Duration) -> Result<(), RepoError>) -> Result<(), RepoError> {
         let began = Instant::now();
         let left = || self.retries.limit.saturating_sub(began.elapsed());
+        let mut step = |left| {
+            step(left).map_err(|error| match error {
+                // What was left of it for the last try tells nobody anything.
+                RepoError::GitTimeout { command, .. } => {
+                    RepoError::GitTimeout { command, seconds: self.retries.limit.as_secs() }
+                }
+                error => error,
+            })
+        };
         let mut pause = self.retries.pause;
         for _ in 1..self.retries.tries {
             match step(left()) {

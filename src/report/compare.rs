@@ -243,7 +243,7 @@ impl Side {
             )));
         }
         let rows: Vec<Row> = run.rows()?;
-        let scored = verdicts(&roster, &rows, policy, |key| run.record(STAGE, key))?;
+        let scored = verdicts(&roster, &rows, policy, |keys| run.records(STAGE, keys))?;
         let chosen: std::collections::BTreeSet<&InstanceId> = rows.iter().map(|r| &r.instance_id).collect();
         let set = roster.comment_set(denominator, |id| chosen.contains(id));
         let counted: std::collections::BTreeSet<_> = set.rows.iter().map(|r| r.key()).collect();
@@ -304,6 +304,7 @@ fn row_of(verdict: &Verdict) -> Row {
         marks: Vec::new(),
         patch: None,
         shown: true,
+        grounds: None,
     }
 }
 

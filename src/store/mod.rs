@@ -8,6 +8,7 @@ pub mod cache;
 mod door;
 mod error;
 mod lock;
+mod parallel;
 mod reap;
 mod run;
 mod scratch;

@@ -138,6 +138,7 @@ fn row(run: &RunFolder, id: &InstanceId, arm: Arm, state: RowState, patch: Optio
         marks: vec![NASTY.to_owned()],
         patch: patch.filter(|_| !control),
         shown: true,
+        grounds: None,
     };
     run.put_row(&row.id(), &row).unwrap();
 }

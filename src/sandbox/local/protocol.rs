@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::Plan;
 use crate::sandbox::{End, Task};
 
-/// The first argument that turns the binary into the helper.
-pub const HELPER_ARG: &str = "__sandbox-helper";
+/// The first argument that turns the binary into the process that helpers are forked from.
+pub const SPAWNER_ARG: &str = "__sandbox-spawner";
 
 /// User and group inside the sandbox.
 pub const INSIDE_ID: u32 = 1000;

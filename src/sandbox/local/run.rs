@@ -4,15 +4,14 @@ use std::fs::File;
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use super::protocol::{HELPER_ARG, Job, Report};
+use super::protocol::{Job, Report};
+use super::spawner;
 use crate::fault;
 use crate::sandbox::{Captured, SandboxError, Token};
 
@@ -44,19 +43,9 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
     let channel =
         if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
     let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
-    let mut child = Helper(
-        Command::new(helper)
-            .arg0("redgreen-sandbox")
-            .arg(HELPER_ARG)
-            .env_clear()
-            .stdin(OwnedFd::from(theirs))
-            .stdout(out)
-            .stderr(err)
-            // Signals of the terminal are for redgreen to act on.
-            .process_group(0)
-            .spawn()
-            .map_err(broken(&format!("start `{}`", helper.display())))?,
-    );
+    let mut child = spawner::start(helper, &theirs.into(), &out, &err)
+        .map_err(broken(&format!("start `{}`", helper.display())))?;
+    drop((out, err));
     fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
     fault::point("sandbox.job.sent");
@@ -73,7 +62,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
     if pipes.control.is_some() {
         return Err(SandboxError::Helper("it did not answer in time and was killed".to_owned()));
     }
-    let status = child.0.wait().map_err(broken("wait for the sandbox's helper"))?;
+    let status = child.wait().map_err(broken("wait for the sandbox's helper"))?;
     pipes.read(None, Instant::now() + AFTERWARDS).map_err(broken("read from the sandbox"))?;
     let report = serde_json::from_slice(&pipes.answer).map_err(|_| {
         let said = String::from_utf8_lossy(&pipes.captured[1].bytes).trim().to_owned();
@@ -95,26 +84,15 @@ fn channel() -> std::io::Result<(File, UnixStream, Token)> {
 }
 
 /// Where standard output and error are read, and what the helper gets for them.
-fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<File>; 2], [Stdio; 2])> {
+fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<File>; 2], [OwnedFd; 2])> {
     if let Some(stream) = stream {
         let second = stream.try_clone()?;
-        return Ok(([None, None], [Stdio::from(stream), Stdio::from(second)]));
+        return Ok(([None, None], [stream, second]));
     }
     let (stdout, out) = std::io::pipe()?;
     let (stderr, err) = std::io::pipe()?;
     let file = |end: std::io::PipeReader| Some(File::from(OwnedFd::from(end)));
-    Ok(([file(stdout), file(stderr)], [Stdio::from(out), Stdio::from(err)]))
-}
-
-/// A child that does not outlive its handle, and leaves no zombie.
-struct Helper(Child);
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // After a normal end both do nothing.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Ok(([file(stdout), file(stderr)], [out.into(), err.into()]))
 }
 
 /// Sends the job; the first bytes carry the result channel's descriptor.

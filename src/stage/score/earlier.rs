@@ -60,7 +60,8 @@ impl Shared {
     pub(super) fn why_again(&self, task: &TaskId, key: &Digest, inputs: &Value) {
         let record = |key: &Digest| self.run.record::<OracleRecord>(STAGE, key).ok().flatten();
         if let Some(record) = record(key) {
-            let asked = if self.settings.redo { "--redo".to_owned() } else { format!("--retry {}", record.outcome.class()) };
+            let asked =
+                if self.settings.redo { "--redo".to_owned() } else { format!("--retry {}", record.outcome.class()) };
             return self.counters.again(asked);
         }
         if let Some(old) = self.earlier.keys.get(task) {

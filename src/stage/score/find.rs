@@ -153,6 +153,7 @@ mod tests {
             marks: Vec::new(),
             patch: None,
             shown: true,
+            grounds: None,
         }
     }
 

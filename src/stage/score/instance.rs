@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::plan::InstancePlan;
 use super::causes::STOPPED;
+use super::plan::InstancePlan;
 use super::prepare::{Ready, Unavailable, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
@@ -279,6 +279,7 @@ fn row(job: &InstanceJob, comment: &CommentId, arm: &Arm, revision: Option<&Revi
         marks: Vec::new(),
         patch: revision.map(|r| crate::model::digest_bytes(r.patch.as_bytes())),
         shown: true,
+        grounds: None,
     }
 }
 
@@ -289,6 +290,7 @@ fn put(shared: &Shared, row: &Row) -> Result<(), ScoreError> {
     let mut row = row.clone();
     let id = row.id();
     row.shown = shared.shown.shows(&row.arm, &id);
+    row.grounds = shared.shown.grounds(&id);
     Ok(shared.run.put_row(&id, &row)?)
 }
 
@@ -323,11 +325,7 @@ fn skip_left(shared: &Shared, job: &InstanceJob, rows: u64) {
 
 /// The comments of which something is missing. Of the others every row was tried; where a row is missing its controls
 /// are needed, and run.
-fn without_tried(
-    shared: &Shared,
-    job: &InstanceJob,
-    comments: Vec<CommentId>,
-) -> Result<Vec<CommentId>, ScoreError> {
+fn without_tried(shared: &Shared, job: &InstanceJob, comments: Vec<CommentId>) -> Result<Vec<CommentId>, ScoreError> {
     if shared.left.is_empty() {
         return Ok(comments);
     }
@@ -352,16 +350,17 @@ fn without_tried(
 
 /// Rows that say of everything that is to be scored that it was not run yet. Each is replaced when there is more to
 /// say; after a crash or a full disk the report still counts them all.
-pub(super) fn planned_rows(job: &InstanceJob) -> Vec<Row> {
+pub(super) fn planned_rows<'a>(job: &'a InstanceJob, mut add: impl FnMut(Row, Option<&'a Revision>)) {
     let not_yet =
         RowState::Infra { class: InfraReason::Interrupted, detail: "not run yet: score again".to_owned(), log: None };
-    let mut rows = Vec::new();
     for comment in &job.comments {
-        let mut add = |arm: &Arm, revision| rows.push(row(job, comment, arm, revision, not_yet.clone()));
-        [Arm::head(), Arm::merged()].iter().chain(&job.missing).for_each(|arm| add(arm, None));
-        job.revisions.iter().for_each(|revision| add(&revision.arm, Some(revision)));
+        for arm in [Arm::head(), Arm::merged()].iter().chain(&job.missing) {
+            add(row(job, comment, arm, None, not_yet.clone()), None);
+        }
+        for revision in &job.revisions {
+            add(row(job, comment, &revision.arm, Some(revision), not_yet.clone()), Some(revision));
+        }
     }
-    rows
 }
 
 /// The same row state for both controls and every revision of a comment.

@@ -17,7 +17,7 @@ use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
 use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, apply_patch};
+use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
 use crate::store::cache::{self, Bucket};
 
@@ -259,13 +259,13 @@ fn trees_from(
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
-    trees.revisions = revisions.iter().map(|r| revision(&repository, &head, r.patch.as_bytes())).collect();
+    let base = repository.tree_of(&head).map_err(|e| e.to_string());
+    trees.revisions = revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
     Ok(trees)
 }
 
-fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<State>, String> {
-    let base = repository.tree_of(head).map_err(|e| e.to_string())?;
-    let applied = apply_patch(&base, patch).map_err(|e| e.to_string())?;
+fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
+    let applied = apply_patch(base, patch).map_err(|e| e.to_string())?;
     Ok(State::new(applied.changes, applied.log, Vec::new()))
 }
 
@@ -311,7 +311,11 @@ pub async fn build_environment(
         let (services, instance) = (services.clone(), instance.clone());
         blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services.environments.prepare(&resolved, &trees.subject(), step, cancel).await.map_err(|e| of_environment(&e, Some(&resolved)))
+    services
+        .environments
+        .prepare(&resolved, &trees.subject(), step, cancel)
+        .await
+        .map_err(|e| of_environment(&e, Some(&resolved)))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {

@@ -30,6 +30,10 @@ pub struct Row {
     /// Whether the report shows the row; controls that were not asked for are kept for the verdicts of the others.
     #[serde(default = "yes")]
     pub shown: bool,
+    /// The digest of what the benchmark and the command say of the row. When the same is asked for again, what is there
+    /// stays as it is until there is something else to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grounds: Option<Digest>,
 }
 
 /// What there is behind a row.

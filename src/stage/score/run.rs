@@ -1,6 +1,6 @@
 //! The whole run: rows of the index are laid out anew, then instance by instance everything that is missing is run.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -10,9 +10,10 @@ use tokio::task::JoinSet;
 
 use super::causes::STOPPED;
 use super::earlier::{Earlier, was_tried};
+use super::grounds::{self, Grounds};
 use super::instance::{InstanceJob, planned_rows, run_instance};
 use super::plan::Plan;
-use super::row::Row;
+use super::row::{Row, RowState};
 use super::runner::Counters;
 use crate::engine::{Bounds, Breaker, Closed, DiskGuard, Event, Events, FreeUp, Place, Scheduler, time};
 use crate::environment::Environments;
@@ -179,10 +180,13 @@ pub async fn score(
     events.send(Event::RunStarted { tasks: plan.tasks(settings.repeat), instances: plan.instances.len() as u64 });
     let jobs: Vec<InstanceJob> = plan.instances.iter().map(InstanceJob::new).collect();
     let entered = run.enter()?;
-    let Laid { shown, left, earlier } = lay_out_rows(plan, &jobs, &run, entered.alone(), settings.only_missing)?;
+    let grounds = Grounds::new(&settings, &services, bench_root);
+    let Laid { shown, left, earlier } =
+        lay_out_rows(plan, &jobs, &run, grounds.as_ref(), entered.alone(), settings.only_missing)?;
     run.rows_are_laid_out()?;
     let scheduler = guarded(scheduler, &settings.disk, &services.cache, run.root(), &events);
-    let timer = settings.bounds.run_budget.map(|budget| tokio::spawn(close_after(budget, scheduler.clone(), events.clone())));
+    let timer =
+        settings.bounds.run_budget.map(|budget| tokio::spawn(close_after(budget, scheduler.clone(), events.clone())));
     let breaker = Breaker::new(settings.bounds.same_infra, plan.instances.len());
     entered.share()?;
     let shared = Arc::new(Shared {
@@ -284,7 +288,7 @@ impl Shared {
         events: Events,
         run: RunFolder,
     ) -> Self {
-        let shown = Shown { head: false, merged: false, earlier: HashSet::new() };
+        let shown = Shown::default();
         let breaker = Breaker::new(0, 1);
         let (left, earlier, counters) = (HashSet::new(), Earlier::default(), Counters::default());
         Self { bench_root, settings, services, scheduler, events, run, shown, left, earlier, breaker, counters }
@@ -293,10 +297,13 @@ impl Shared {
 
 /// Which control rows the report shows: those of this run's arms, and those that an earlier run into the same folder
 /// showed. A control that was not asked for is kept only for the verdicts of the others.
+#[derive(Default)]
 pub(super) struct Shown {
     head: bool,
     merged: bool,
     earlier: HashSet<Digest>,
+    /// What the benchmark and the command say of each row.
+    grounds: HashMap<Digest, Digest>,
 }
 
 impl Shown {
@@ -308,15 +315,21 @@ impl Shown {
         };
         asked || self.earlier.contains(row)
     }
+
+    pub(super) fn grounds(&self, row: &Digest) -> Option<Digest> {
+        self.grounds.get(row).cloned()
+    }
 }
 
 /// Lays out the rows of the plan's comments and arms anew, so that one that is not made (interrupted, killed) reads as
-/// not run and never as an old answer, and takes out those that are no longer in the benchmark. Where another process
-/// scores into the same folder, its rows are not old, and only those that are not there yet are laid out.
+/// not run and never as an answer to another question, and takes out those that are no longer in the benchmark. A row of
+/// the same grounds answers the same question, and stays. Where another process scores into the same folder, its rows
+/// are not old, and only those that are not there yet are laid out.
 fn lay_out_rows(
     plan: &Plan<'_>,
     jobs: &[InstanceJob],
     run: &RunFolder,
+    grounds: Option<&Grounds<'_>>,
     alone: bool,
     only_missing: bool,
 ) -> Result<Laid, StoreError> {
@@ -325,26 +338,39 @@ fn lay_out_rows(
     let mut arms: HashSet<&Arm> = jobs.iter().flat_map(|job| job.revisions.iter().map(|r| &r.arm)).collect();
     arms.extend(jobs.iter().flat_map(|job| job.missing.iter()));
     let old: Vec<Row> = run.rows()?;
-    let earlier = old.iter().filter(|row| row.arm.is_state() && row.shown).map(Row::id).collect();
-    let shown = Shown { head: plan.shows_head, merged: plan.shows_merged, earlier };
-    let there: HashSet<Digest> = if alone { HashSet::new() } else { old.iter().map(Row::id).collect() };
-    let tried: HashSet<Digest> =
-        if only_missing { old.iter().filter(|row| was_tried(row)).map(Row::id).collect() } else { HashSet::new() };
+    let ids: Vec<Digest> = old.iter().map(Row::id).collect();
+    let there: HashMap<&Digest, &Row> = ids.iter().zip(&old).collect();
+    let of_old = |keep: fn(&Row) -> bool| -> HashSet<Digest> {
+        ids.iter().zip(&old).filter(|(_, row)| keep(row)).map(|(id, _)| id.clone()).collect()
+    };
+    let earlier = of_old(|row| row.arm.is_state() && row.shown);
+    let mut shown = Shown { head: plan.shows_head, merged: plan.shows_merged, earlier, grounds: HashMap::new() };
+    let tried = if only_missing { of_old(was_tried) } else { HashSet::new() };
     let mut planned = HashSet::new();
-    for mut row in jobs.iter().flat_map(planned_rows) {
-        let id = row.id();
-        row.shown = shown.shows(&row.arm, &id);
-        if !there.contains(&id) && !tried.contains(&id) {
-            run.put_row(&id, &row)?;
-        }
-        planned.insert(id);
+    let mut result = Ok(());
+    for job in jobs {
+        let of_comments = grounds.map(|grounds| grounds.of(job)).unwrap_or_default();
+        planned_rows(job, |mut row, revision| {
+            let id = row.id();
+            row.shown = shown.shows(&row.arm, &id);
+            row.grounds = of_comments.get(&row.comment).map(|comment| grounds::of_row(&row, comment, revision));
+            if let Some(grounds) = &row.grounds {
+                shown.grounds.insert(id.clone(), grounds.clone());
+            }
+            let stays = there.get(&id).is_some_and(|old| !alone || tried.contains(&id) || answers(old, &row));
+            if result.is_ok() && !stays {
+                result = run.put_row(&id, &row);
+            }
+            planned.insert(id);
+        });
     }
-    let gone = old.iter().filter(|row| {
+    result?;
+    let gone = ids.iter().zip(&old).filter(|(id, row)| {
         comments.contains(&(row.instance_id.folded(), &row.comment))
             && (row.arm.is_state() || arms.contains(&row.arm))
-            && !planned.contains(&row.id())
+            && !planned.contains(*id)
     });
-    gone.map(Row::id).try_for_each(|id| run.remove_row(&id))?;
+    gone.map(|(id, _)| id).try_for_each(|id| run.remove_row(id))?;
     Ok(Laid { shown, left: tried.intersection(&planned).cloned().collect(), earlier: Earlier::new(&old) })
 }
 
@@ -353,4 +379,41 @@ struct Laid {
     shown: Shown,
     left: HashSet<Digest>,
     earlier: Earlier,
+}
+
+/// Whether a row that is there has a lasting answer to what is asked now.
+fn answers(old: &Row, asked: &Row) -> bool {
+    let lasts = !matches!(old.state, RowState::Infra { .. });
+    lasts && asked.grounds.is_some() && old.grounds == asked.grounds && old.shown == asked.shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{InfraReason, digest_bytes};
+
+    #[test]
+    fn only_a_lasting_answer_to_the_same_question_stays() {
+        let asked = Row {
+            instance_id: "o__r-1@0123abc".parse().unwrap(),
+            comment: CommentId::from_index(0),
+            arm: Arm::head(),
+            agent: None,
+            model: None,
+            attempt: 1,
+            state: RowState::Missing,
+            marks: Vec::new(),
+            patch: None,
+            shown: true,
+            grounds: Some(digest_bytes(b"1")),
+        };
+        let infra = RowState::Infra { class: InfraReason::Interrupted, detail: "x".to_owned(), log: None };
+        assert!(answers(&Row { state: RowState::BadControl, ..asked.clone() }, &asked));
+        assert!(!answers(&Row { state: infra, ..asked.clone() }, &asked));
+        assert!(!answers(&Row { grounds: Some(digest_bytes(b"2")), ..asked.clone() }, &asked));
+        assert!(!answers(&Row { shown: false, ..asked.clone() }, &asked));
+        // Without grounds nothing is known: rows of older versions, and things that are to be done again.
+        let unknown = Row { grounds: None, ..asked.clone() };
+        assert!(!answers(&unknown, &unknown) && !answers(&unknown, &asked) && !answers(&asked, &unknown));
+    }
 }

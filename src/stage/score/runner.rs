@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::instance::InstanceJob;
 use super::met::{Budget, Met};
 use super::prepare::{Ready, Unavailable, disk, interrupted};
-use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
+use super::record::{OracleRecord, RECORD_SCHEMA, STAGE, Served};
 use super::run::{InfraCause, ScoreError, Shared, Summary};
 use super::state::State;
 use crate::engine::{Event, TaskId, time};
@@ -99,8 +99,11 @@ impl Bound {
             settings.policy,
         )
         .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
-        let configuration =
-            shared.services.frameworks.test_configuration(oracle.framework).map_err(|e| environment(e.to_string()))?;
+        let configuration = shared
+            .services
+            .frameworks
+            .test_configuration(oracle.framework, !oracle.command.is_empty())
+            .map_err(|e| environment(e.to_string()))?;
         let framework = shared.services.frameworks.digest(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let limits = &settings.limits;
         let key = json!({
@@ -165,7 +168,7 @@ impl Bound {
 
 /// What came of one run.
 pub(super) enum Made {
-    Recorded(Box<OracleRecord>),
+    Recorded(Served),
     Infra(Unavailable),
 }
 
@@ -182,14 +185,14 @@ pub(super) async fn run_state(
     if let Some(record) = on_record(shared, &key)? {
         shared.counters.cached.fetch_add(1, Ordering::Relaxed);
         shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
-        return Ok(Made::Recorded(Box::new(record)));
+        return Ok(Made::Recorded(record));
     }
     let Some(_slot) = shared.scheduler.slot().await else { return Ok(Made::Infra(shared.not_started())) };
     // Another row with the same key (an empty revision, two equal patches) may have made it meanwhile.
     if let Some(record) = on_record(shared, &key)? {
         shared.counters.cached.fetch_add(1, Ordering::Relaxed);
         shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
-        return Ok(Made::Recorded(Box::new(record)));
+        return Ok(Made::Recorded(record));
     }
     let met = Met { shared, ready, bound };
     if let Some(why) = met.in_the_way() {
@@ -219,7 +222,7 @@ pub(super) async fn run_state(
                 if let Ok(mut keys) = shared.counters.recorded.lock() {
                     keys.insert(record.key.clone());
                 }
-                Made::Recorded(Box::new(record))
+                Made::Recorded(record.into())
             }
         },
         Err(why) => Made::Infra(met.concerning(why).or_disk(&shared.services.cache)),
@@ -240,13 +243,13 @@ pub(super) async fn run_state(
     Ok(made)
 }
 
-fn on_record(shared: &Shared, key: &Digest) -> Result<Option<OracleRecord>, ScoreError> {
+fn on_record(shared: &Shared, key: &Digest) -> Result<Option<Served>, ScoreError> {
     // A record that cannot be read is made again.
-    let Ok(record) = shared.run.record::<OracleRecord>(STAGE, key) else { return Ok(None) };
+    let Ok(record) = shared.run.record::<Served>(STAGE, key) else { return Ok(None) };
     // `--redo` and `--retry` are about what earlier runs recorded; what this one made serves.
     let ours = shared.counters.recorded.lock().is_ok_and(|keys| keys.contains(key));
     let again =
-        |r: &OracleRecord| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
+        |r: &Served| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
     Ok(record.filter(|r| r.key == *key && (ours || !again(r))))
 }
 

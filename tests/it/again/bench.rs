@@ -17,8 +17,12 @@ grep -q right answer
 ";
 
 /// The arms, and what each writes. `coin` decides by chance.
-pub const ARMS: [(&str, &[(&str, &str)]); 3] =
-    [("right", &[("answer", "right\n")]), ("wrong", &[("answer", "still wrong\n")]), ("coin", &[("coin", "")])];
+pub const ARMS: [(&str, &[(&str, &str)]); 4] = [
+    ("right", &[("answer", "right\n")]),
+    ("wrong", &[("answer", "still wrong\n")]),
+    ("coin", &[("coin", "")]),
+    ("slow", &[("slow", "")]),
+];
 
 fn files(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect()
@@ -50,4 +54,30 @@ pub fn instances(place: &Place, names: &[&str], arms: &[&str], edit: impl Fn(&st
 pub fn score(place: &Place, out: &str, more: &[&str]) -> crate::support::Ran {
     let mirrors = place.join("mirrors").display().to_string();
     place.run(&[&["score", "bench", "--out", out, "--mirrors", &mirrors], more].concat())
+}
+
+/// Defines a language below `definitions` of the place: a shell whose toolchain is looked for by a script on the host
+/// (which prints nothing, or an answer of its own), with the steps of one layer: name, shell, script, network.
+pub fn define(place: &Place, name: &str, probe: &str, steps: &[(&str, &str, &str, bool)]) {
+    const FOUND: &str =
+        r#"{"version": "", "executable": "/bin/sh", "roots": [], "tools": {"sh": "/bin/sh"}, "identity": {}}"#;
+    let probe = format!("{probe}\necho '{FOUND}'");
+    let mut definition = json!({
+        "schema": 1,
+        "name": name,
+        "toolchain": {"programs": ["sh"], "probe": ["/bin/sh", "-c", probe]},
+        "variable": [{"name": "PATH", "value": "/usr/local/bin:/usr/bin:/bin"}],
+        "tools": {"sh": "/bin/sh"},
+    });
+    if !steps.is_empty() {
+        let steps: Vec<Value> = steps
+            .iter()
+            .map(|(name, shell, script, network)| {
+                json!({"name": name, "argv": [format!("/bin/{shell}"), "-c", script], "network": network})
+            })
+            .collect();
+        definition["layer"] = json!([{"name": "packages", "path": format!("/env/{name}"), "step": steps}]);
+    }
+    fs_err::create_dir_all(place.join("definitions")).unwrap();
+    fs_err::write(place.join(format!("definitions/{name}.toml")), toml::to_string(&definition).unwrap()).unwrap();
 }
