@@ -6,7 +6,7 @@
     if (!found) return;
     for (let at = found; at; at = at.parentElement) if (at.tagName === "DETAILS") at.open = true;
     found.scrollIntoView({ block: "start" });
-    found.focus({ preventScroll: true });
+    (found.tagName === "DETAILS" ? found.firstElementChild : found).focus({ preventScroll: true });
   };
   const follow = () => open(decodeURIComponent(location.hash.slice(1)));
   addEventListener("hashchange", follow);

@@ -1,8 +1,10 @@
 //! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
+mod bounds;
 mod check;
 mod common;
 mod completions;
+mod diff;
 mod doctor;
 mod env;
 mod error;
@@ -13,9 +15,11 @@ mod leak_check;
 mod planned;
 mod printer;
 mod report;
+mod rerun;
 mod score;
 mod settings;
 mod snapshot;
+mod terminal;
 mod variables;
 
 use std::process::ExitCode;
@@ -57,6 +61,8 @@ enum Verb {
     Snapshot(snapshot::Args),
     Score(Box<score::Args>),
     Report(report::Args),
+    Diff(diff::Args),
+    Rerun(Box<rerun::Args>),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -120,6 +126,8 @@ pub fn main() -> ExitCode {
         Verb::Snapshot(args) => snapshot::run(args),
         Verb::Score(args) => score::run(*args),
         Verb::Report(args) => report::run(args),
+        Verb::Diff(args) => diff::run(args),
+        Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

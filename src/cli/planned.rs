@@ -2,9 +2,7 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 20] = [
-    "diff",
-    "rerun",
+const PLANNED: [&str; 18] = [
     "filter",
     "label",
     "prompt",

@@ -9,7 +9,7 @@ use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, Replaye
 use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, VerdictKind, digest_bytes};
 use crate::oracle::{PART_OF_THE_FIX, Policy, TEST_CONFIGURATION};
 use crate::sandbox::End;
-use crate::stage::score::{OracleRecord, Roster, Row, RowState, STAGE, verdicts};
+use crate::stage::score::{RecordView, Roster, Row, RowState, STAGE, verdicts};
 use crate::store::{RunFolder, RunManifest, StoreError};
 
 /// The version of `report.json`.
@@ -94,7 +94,7 @@ pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Built,
         ));
     }
     let (rows, torn) = run.whole_and_torn_rows::<Row>()?;
-    let mut report = assemble(&manifest, &roster, &rows, policy, denominator, |key| run.record(STAGE, key))?;
+    let mut report = assemble(&manifest, &roster, &rows, policy, denominator, |keys| run.records(STAGE, keys))?;
     if torn > 0 {
         report.notes.push(format!("{torn} rows cannot be read, which a crash of the machine does; score again"));
     }
@@ -107,13 +107,15 @@ fn assemble(
     rows: &[Row],
     policy: Policy,
     denominator: Denominator,
-    mut record: impl FnMut(&Digest) -> Result<Option<OracleRecord>, StoreError>,
+    read: impl FnOnce(&[&Digest]) -> Result<Vec<Option<RecordView>>, StoreError>,
 ) -> Result<Report, StoreError> {
     let mut exits = std::collections::HashMap::new();
-    let scored = verdicts(roster, rows, policy, |key| {
-        let found = record(key)?;
-        if let Some(OracleRecord { end: End::Exited(code), .. }) = &found {
-            exits.insert(key.clone(), *code);
+    let scored = verdicts(roster, rows, policy, |keys| {
+        let found = read(keys)?;
+        for (key, record) in keys.iter().zip(&found) {
+            if let Some(RecordView { end: End::Exited(code), .. }) = record {
+                exits.insert((*key).clone(), *code);
+            }
         }
         Ok::<_, StoreError>(found)
     })?;

@@ -73,13 +73,17 @@ impl Full {
         write("lantern/core.py", "def light(on):\n    return on\n");
         write("setup.py", "from setuptools import setup\nsetup(name='lantern-kit', version='1.0')\n");
         write(".gitattributes", "* text=auto\n*.bin filter=lfs\n*.id ident\n");
-        write("crlf.txt", "a\r\nb\r\n");
         write("x.id", "$Id$\n");
+        // As it is: git would make its line ends plain on the way in, but leaves those alone that are there already.
+        write("crlf.txt", "a\r\nb\r\n");
+        let crlf = git(&dir, &["hash-object", "-w", "--no-filters", "crlf.txt"]);
+        git(&dir, &["update-index", "--add", "--cacheinfo", &format!("100644,{crlf},crlf.txt")]);
         let first = commit("Start");
         write("README", "a lantern\n");
         write("tool.sh", "#!/bin/sh\n");
         fs_err::set_permissions(dir.join("tool.sh"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
         std::os::unix::fs::symlink("README", dir.join("link")).unwrap();
+        fs_err::create_dir(dir.join("sub")).unwrap();
         git(&dir, &["update-index", "--add", "--cacheinfo", &format!("160000,{first},sub")]);
         let base = commit("Second");
         git(&dir, &["checkout", "-q", "-b", "topic"]);
@@ -96,6 +100,8 @@ impl Full {
         write("setup.py", "from setuptools import setup\nsetup(name='lantern-kit', version='2.0')\n");
         let last = commit("Release 2.0");
         git(&dir, &["tag", "-a", "-m", "Two", "v2.0"]);
+        git(&dir, &["commit-graph", "write", "--reachable"]);
+        git(&dir, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
         Self { dir, first, base, head, merged, last, _folder: folder }
     }
 

@@ -258,8 +258,12 @@ impl LeakCheck<'_> {
                 }
             }
         }
-        if let Some(tree) = tree {
-            marks.allow(tree, inventory, watch);
+        // By its listing, which the reference may have where the checkout does not: an index needs no folders' objects.
+        if let Some(root) = tree.filter(|root| marks.has(*root)) {
+            marks.allow(root, inventory, watch);
+        }
+        for tree in &known.files {
+            tree.ids.iter().for_each(|id| marks.allow_one(*id));
         }
     }
 

@@ -53,6 +53,11 @@ impl<'o> Marks<'o> {
         }
     }
 
+    /// Whether the checkout has an object.
+    pub(super) fn has(&self, id: Oid) -> bool {
+        self.objects.has(id)
+    }
+
     /// Allows one object alone.
     pub(super) fn allow_one(&mut self, id: Oid) {
         self.set(id, Mark::Allowed);

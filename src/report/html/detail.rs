@@ -48,8 +48,8 @@ pub struct Detail {
     pub more_tests: usize,
     /// The revision's patch.
     pub patch: Option<PatchView>,
-    /// The anchor of the patch, where it is shown with another comment of the same instance.
-    pub patch_at: Option<String>,
+    /// The verdict that shows the patch, where that is another one of the same instance.
+    pub patch_at: Option<Elsewhere>,
     /// What was written.
     pub outputs: Vec<Output>,
     /// Paths in the run folder of what is not embedded, by name.
@@ -58,6 +58,15 @@ pub struct Detail {
     pub embedded: bool,
     /// The record's key; empty where nothing ran.
     pub key: String,
+}
+
+/// Another verdict on the same page.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Elsewhere {
+    /// Its anchor.
+    pub id: String,
+    /// Its comment.
+    pub comment: String,
 }
 
 /// A name and a value.
@@ -104,7 +113,7 @@ pub struct Output {
 }
 
 /// Where patches of one instance are shown already.
-pub(super) type ShownPatches = HashMap<Digest, String>;
+pub(super) type ShownPatches = HashMap<Digest, Elsewhere>;
 
 /// Everything about a verdict.
 pub(super) fn detail(evidence: &mut Evidence<'_>, verdict: &Verdict, patches: &mut ShownPatches) -> Detail {
@@ -186,7 +195,7 @@ impl Detail {
         }
         for (name, digest) in ordered(verdict) {
             if name == "patch" {
-                self.show_patch(evidence, &digest, patches);
+                self.show_patch(evidence, verdict, &digest, patches);
             } else {
                 self.outputs.push(evidence.output(&name, &digest));
             }
@@ -206,7 +215,13 @@ impl Detail {
             .collect();
     }
 
-    fn show_patch(&mut self, evidence: &mut Evidence<'_>, digest: &Digest, patches: &mut ShownPatches) {
+    fn show_patch(
+        &mut self,
+        evidence: &mut Evidence<'_>,
+        verdict: &Verdict,
+        digest: &Digest,
+        patches: &mut ShownPatches,
+    ) {
         if let Some(at) = patches.get(digest) {
             self.patch_at = Some(at.clone());
             return;
@@ -216,7 +231,7 @@ impl Detail {
             Ok(bytes) if bytes.is_empty() => self.fact("patch", "empty".to_owned()),
             Ok(bytes) => {
                 self.patch = Some(patch::view(&bytes, path));
-                patches.insert(digest.clone(), format!("p-{}", self.id));
+                patches.insert(digest.clone(), Elsewhere { id: self.id.clone(), comment: verdict.comment.to_string() });
             }
             Err(problem) => self.fact("patch", format!("cannot be read: {}", visible(&problem))),
         }

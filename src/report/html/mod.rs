@@ -20,7 +20,7 @@ mod section;
 pub mod text;
 
 pub use chart::{Bar, Piece};
-pub use detail::{Detail, Fact, Output, RunLine};
+pub use detail::{Detail, Elsewhere, Fact, Output, RunLine};
 pub use front::{
     AgreementView, ArmView, Count, DisagreementView, Facts, Front, GroupRow, GroupTable, Lost, Overlaps, Share,
 };

@@ -78,6 +78,7 @@ fn run(folder: &std::path::Path) -> (RunFolder, Built) {
         policy: "strict".to_owned(),
         roster: digest_bytes(&roster),
         denominator: "all".to_owned(),
+        cache: None,
     };
     let run = RunFolder::create(folder, &manifest).unwrap();
     run.put_blob(&roster).unwrap();
@@ -137,6 +138,7 @@ fn row(run: &RunFolder, id: &InstanceId, arm: Arm, state: RowState, patch: Optio
         marks: vec![NASTY.to_owned()],
         patch: patch.filter(|_| !control),
         shown: true,
+        grounds: None,
     };
     run.put_row(&row.id(), &row).unwrap();
 }

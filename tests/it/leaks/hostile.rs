@@ -33,7 +33,7 @@ fn nothing_that_a_checkout_names_is_run() {
         format!(
             "[core]\n\trepositoryformatversion = 0\n\tfsmonitor = {script}\n\thooksPath = {script}\n\tpager = {script}\n\
              \tsshCommand = {script}\n[alias]\n\tstatus = !{script}\n[filter \"x\"]\n\tclean = {script}\n\tsmudge = {script}\n\
-             \trequired = true\n[diff \"x\"]\n\ttextconv = {script}\n[include]\n\tpath = {script}\n"
+             \trequired = true\n[diff \"x\"]\n\ttextconv = {script}\n"
         ),
     );
     garden.write(".git/info/attributes", "* filter=x diff=x\n");

@@ -55,6 +55,7 @@ fn all_hiding_places_together_are_found() {
         let spoils = |plant: &&Plant| {
             matches!(plant.kind, "alternates" | "grafts" | "shallow" | "replace" | "linked-worktree")
                 || plant.place.contains("worktrees")
+                || plant.place.contains("hidden")
                 || plant.kind == "commit-graph"
                 || plant.kind == "multi-pack-index"
         };

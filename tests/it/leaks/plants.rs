@@ -1,8 +1,18 @@
 //! Hiding places, each planted into a clean checkout.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use super::{FIXED, FULL, git};
+
+/// All that the full repository has in one pack, and a multi-pack index over it.
+static MIRROR: LazyLock<PathBuf> = LazyLock::new(|| {
+    let mirror = FULL.dir.parent().unwrap().join("full.git");
+    git(&FULL.dir, &["clone", "-q", "--mirror", ".", mirror.to_str().unwrap()]);
+    git(&mirror, &["repack", "-adq"]);
+    git(&mirror, &["multi-pack-index", "write"]);
+    mirror
+});
 
 /// A checkout to plant something in.
 pub(super) struct Garden<'a> {
@@ -40,7 +50,6 @@ impl Garden<'_> {
     /// Brings the objects of a commit, and no ref.
     fn fetch(&self, commit: &str) {
         let full = FULL.dir.display().to_string();
-        git(&FULL.dir, &["config", "uploadpack.allowAnySHA1InWant", "true"]);
         self.git(&["fetch", "-q", "--no-write-fetch-head", "--no-tags", &full, commit]);
     }
 
@@ -54,15 +63,8 @@ impl Garden<'_> {
     fn pack(&self, stem: &str) -> String {
         let path = self.dir.join(stem);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
-        let list = FULL.dir.parent().unwrap().join("full.git");
-        if !list.exists() {
-            git(&FULL.dir, &["clone", "-q", "--mirror", ".", list.to_str().unwrap()]);
-        }
-        git(&list, &["repack", "-adq"]);
-        let packs = list.join("objects/pack");
-        let pack =
-            fs_err::read_dir(&packs).unwrap().map(|e| e.unwrap().path()).find(|p| p.extension().unwrap() == "pack");
-        let pack = pack.unwrap();
+        let packs = fs_err::read_dir(MIRROR.join("objects/pack")).unwrap().map(|e| e.unwrap().path());
+        let pack = packs.into_iter().find(|p| p.extension().is_some_and(|end| end == "pack")).unwrap();
         let target = format!("{}-{}", path.display(), pack.file_stem().unwrap().to_str().unwrap());
         for end in ["pack", "idx"] {
             fs_err::copy(pack.with_extension(end), format!("{target}.{end}")).unwrap();
@@ -233,17 +235,12 @@ pub(super) const PLANTS: &[Plant] = &[
         g.write(".git/objects/pack/pack-1.promisor", format!("{} refs/heads/main\n", FULL.merged));
     }),
     plant("a commit graph", "commit-graph", ".git/objects/info/commit-graph", "certain", |g| {
-        git(&FULL.dir, &["commit-graph", "write", "--reachable"]);
         let graph = fs_err::read(FULL.dir.join(".git/objects/info/commit-graph")).unwrap();
         g.write(".git/objects/info/commit-graph", graph);
     }),
     plant("a multi-pack index", "multi-pack-index", ".git/objects/pack/multi-pack-index", "certain", |g| {
-        g.pack("old/s");
-        let full = FULL.dir.parent().unwrap().join("full.git");
-        git(&full, &["multi-pack-index", "write"]);
-        let index = fs_err::read(full.join("objects/pack/multi-pack-index")).unwrap();
+        let index = fs_err::read(MIRROR.join("objects/pack/multi-pack-index")).unwrap();
         g.write(".git/objects/pack/multi-pack-index", index);
-        fs_err::remove_dir_all(g.dir.join("old")).unwrap();
     }),
     plant("a content of Git LFS", "lfs-object", ".git/lfs/objects/ab/cd/", "possible", |g| {
         g.write(&format!(".git/lfs/objects/ab/cd/{}", "abcd".repeat(16)), "large");

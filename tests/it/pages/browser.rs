@@ -164,12 +164,13 @@ impl Browser {
         }
     }
 
-    /// Presses the mouse in the middle of the first element that a selector finds, as a person does.
+    /// Presses the mouse in the middle of the first element that a selector finds (of its first line, where it has
+    /// several), as a person does.
     #[track_caller]
     pub fn click(&mut self, selector: &str) {
         let place = self.eval(&format!(
             "(() => {{ const e = document.querySelector({}); e.scrollIntoView({{block: 'center'}}); \
-             const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; }})()",
+             const b = e.getClientRects()[0]; return [b.x + b.width / 2, b.y + b.height / 2]; }})()",
             json!(selector)
         ));
         for kind in ["mousePressed", "mouseReleased"] {

@@ -69,6 +69,7 @@ pub fn run(root: &Path, instances: usize) -> usize {
         policy: "strict".to_owned(),
         roster: digest_bytes(&bytes),
         denominator: "valid".to_owned(),
+        cache: None,
     };
     let run = RunFolder::create(root, &manifest).unwrap();
     put(&run, &bytes);

@@ -278,6 +278,12 @@ impl Supervisor<'_> {
     fn report(&self, told: Option<InitMessage>, seconds: f64, cpu: f64) -> Result<Report, Failure> {
         let group_killed = self.group.is_some_and(|group| group.oom_kills() > 0);
         let cause = self.kill.map(|(cause, _)| cause);
+        if group_killed && self.group.is_some_and(|group| !group.own_limit_was_reached()) {
+            return Err(Failure {
+                step: "keep the run's processes when the machine ran out of memory".to_owned(),
+                errno: libc::ENOMEM,
+            });
+        }
         let (end, cpu_limit, watcher_killed, cpu_seconds, peak) = match told {
             Some(InitMessage::Failed(report)) => return Ok(report),
             Some(InitMessage::Ended { end, cpu_limit, out_of_memory, cpu_seconds, peak_memory }) => {
