@@ -1,20 +1,41 @@
-// A reporter for node's own test runner (`node --test --test-reporter=…`, Node 18.15 and later).
+// Runs one test file with node's own test runner and reports every test to an inherited descriptor.
 //
-// It lives in the runner's process, while the tests run in a child of it that does not inherit the descriptor. One
-// JSON object a line goes to the descriptor that REDGREEN_RESULT_FD names: `start`, a `test` for every test,
-// `collect-error` or `crashed` where the test file itself broke, `end`. An AssertionError is `failed`, anything else
-// is `errored`.
-import { writeSync } from 'node:fs'
-import { resolve } from 'node:path'
+// Usage: node redgreen_node.mjs TEST_FILE        (Node 18.15 and later)
+//
+// The tests run in a child of this process, which inherits neither the descriptor nor the token. The channel is a socket
+// that REDGREEN_RESULT_FD names; the first line to be read from it is the run's token, and each event goes out as one
+// line: the token, a running number, a JSON object. Events: `start`, a `test` for every test, `collect-error` or
+// `crashed` where the test file itself broke, two `canary`s after the tests (see `redgreen_node_tests.mjs`), `end`. An
+// AssertionError is `failed`, anything else is `errored`.
+import { randomBytes, randomInt } from 'node:crypto'
+import { mkdtempSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, resolve } from 'node:path'
+import { run } from 'node:test'
+import { fileURLToPath } from 'node:url'
 
 const descriptor = Number(process.env.REDGREEN_RESULT_FD)
 delete process.env.REDGREEN_RESULT_FD
+const token = readToken()
 
-let count = 0
+function readToken () {
+  let text = ''
+  while (!text.endsWith('\n')) {
+    const part = Buffer.alloc(256)
+    const length = readSync(descriptor, part)
+    if (length === 0) throw new Error('the result channel has no token')
+    text += part.toString('latin1', 0, length)
+  }
+  return text.trim()
+}
+
+let events = 0
+let tests = 0
 
 function send (event, fields = {}) {
-  if (event === 'test') count += 1
-  let left = Buffer.from(JSON.stringify({ event, ...fields }) + '\n')
+  if (event === 'test') tests += 1
+  let left = Buffer.from(`${token} ${events} ${JSON.stringify({ event, ...fields })}\n`)
+  events += 1
   while (left.length > 0) left = left.subarray(writeSync(descriptor, left))
 }
 
@@ -54,32 +75,58 @@ function loadError (text, exit) {
   return { kind: exception === 'SyntaxError' ? 'syntax' : 'import', exception, message: firstLine(line) }
 }
 
-export default async function * (source) {
+// What the child must know and nobody after it: which file, and the canaries. It reads this file and removes it before
+// it loads the tests.
+function handOver (test) {
+  const canaries = { failure: randomBytes(12).toString('hex'), order: randomInt(2) }
+  for (const role of ['pass', 'fail']) canaries[role] = `${role === 'pass' ? 'of' : 'on'} ${randomBytes(6).toString('hex')}`
+  if (randomInt(2)) [canaries.pass, canaries.fail] = [canaries.fail, canaries.pass]
+  const file = join(mkdtempSync(join(tmpdir(), 'redgreen-')), 'tests')
+  writeFileSync(file, JSON.stringify({ test, ...canaries }))
+  return { file, canaries }
+}
+
+function canaryEvent (role, type, data, failure) {
+  if (type === 'test:pass') return { role, status: data.skip ? 'skipped' : 'passed' }
+  const { status, message } = describe(data.details?.error)
+  const own = message === failure
+  return { role, status: role === 'fail' && !own ? 'errored' : status, ...(own ? {} : { message }) }
+}
+
+async function main (test) {
   send('start', { framework: 'node', version: process.versions.node })
-  const files = new Set(process.argv.slice(1).map((name) => resolve(name)))
+  const wrapper = join(dirname(fileURLToPath(import.meta.url)), 'redgreen_node_tests.mjs')
+  const { file, canaries } = handOver(test)
+  process.env.REDGREEN_TESTS = file
+  const files = new Set([wrapper, test])
   const path = [] // names of the enclosing suites, by nesting
   const seen = new Map()
   let errors = ''
-  for await (const { type, data } of source) {
+  let failed = false
+  let fileError
+  const isFile = ({ name, nesting }) => nesting === 0 && files.has(resolve(name))
+  for await (const { type, data } of run({ files: [wrapper], concurrency: 1 })) {
     if (type === 'test:stderr') {
       errors = (errors + data.message).slice(-20000)
-      yield data.message
+      process.stdout.write(data.message)
     } else if (type === 'test:stdout') {
-      yield data.message
+      process.stdout.write(data.message)
     } else if (type === 'test:start') {
       path.length = data.nesting
       path[data.nesting] = data.name
-    } else if (type === 'test:pass' || type === 'test:fail') {
+    }
+    // The runner does not call a file failed whose tests (or canary) are; when it is complete it says how it ended.
+    if ((type === 'test:complete' || type === 'test:fail') && isFile(data)) fileError = data.details?.error ?? fileError
+    if (type === 'test:pass' || type === 'test:fail') {
       const error = data.details?.error
-      const isFile = data.nesting === 0 && files.has(resolve(data.name))
-      if (isFile) {
-        if (type === 'test:fail' && error?.failureType !== 'subtestsFailed') {
-          const signal = error?.signal
-          if (signal) send('crashed', { signal })
-          else send('collect-error', loadError(errors, error?.exitCode))
-        }
+      const role = data.nesting === 0 ? ['pass', 'fail'].find((role) => canaries[role] === data.name) : undefined
+      if (role !== undefined) {
+        send('canary', canaryEvent(role, type, data, canaries.failure))
         continue
       }
+      if (isFile(data)) continue
+      const tolerated = data.todo !== undefined && data.todo !== false
+      if (type === 'test:fail' && !tolerated) failed = true
       // A suite is no test: it passes with nothing but skipped tests in it.
       const isSuite = data.details?.type === 'suite'
       if (isSuite && (type === 'test:pass' || error?.failureType === 'subtestsFailed')) continue
@@ -88,12 +135,24 @@ export default async function * (source) {
       seen.set(name, times)
       const id = times === 1 ? name : `${name} (${times})`
       if (data.skip !== undefined && data.skip !== false) send('test', { id, status: 'skipped' })
-      else if (data.todo !== undefined && data.todo !== false) send('test', { id, status: type === 'test:pass' ? 'xpass' : 'xfail' })
+      else if (tolerated) send('test', { id, status: type === 'test:pass' ? 'xpass' : 'xfail' })
       else if (type === 'test:pass') send('test', { id, status: 'passed' })
       else send('test', { id, ...describe(error) })
-      yield `${type === 'test:pass' ? 'ok' : 'not ok'} - ${id}\n`
-      if (type === 'test:fail') yield `  ${firstLine(thrown(error)?.message)}\n`
+      process.stdout.write(`${type === 'test:pass' ? 'ok' : 'not ok'} - ${id}\n`)
+      if (type === 'test:fail') process.stdout.write(`  ${firstLine(thrown(error)?.message)}\n`)
     }
   }
-  send('end', { tests: count })
+  if (fileError !== undefined) {
+    const { signal, exitCode, failureType } = fileError
+    if (signal) send('crashed', { signal })
+    else if (failureType !== 'subtestsFailed' || ![undefined, 0, failed ? 1 : 0].includes(exitCode)) {
+      failed = true
+      send('collect-error', loadError(errors, exitCode))
+    }
+    failed ||= Boolean(signal)
+  }
+  send('end', { tests })
+  process.exitCode = failed ? 1 : 0
 }
+
+await main(resolve(process.argv[2]))

@@ -116,6 +116,7 @@ impl Progress {
                     self.preparing.remove(instance_id.folded());
                 }
             }
+            Event::TasksAdded { count, .. } => self.total += count,
             Event::TaskRetried { .. } | Event::Note { .. } | Event::Draining | Event::Stopping | Event::RunFinished => {
             }
         }
@@ -199,6 +200,7 @@ mod tests {
             arm: Arm::head(),
             attempt: 1,
             repeat,
+            with_head_configuration: false,
         };
         use crate::model::Arm;
         events.send(Event::RunStarted { tasks: 3, instances: 1 });

@@ -18,6 +18,9 @@ pub struct TaskId {
     pub attempt: u32,
     /// The repeat, from 1.
     pub repeat: u32,
+    /// Whether head's test configuration is laid over the revision.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub with_head_configuration: bool,
 }
 
 impl std::fmt::Display for TaskId {
@@ -28,6 +31,9 @@ impl std::fmt::Display for TaskId {
         }
         if self.repeat > 1 {
             write!(f, " run {}", self.repeat)?;
+        }
+        if self.with_head_configuration {
+            f.write_str(" with head's test configuration")?;
         }
         Ok(())
     }
@@ -105,6 +111,15 @@ pub enum Event {
         reason: String,
         /// What kind of reason that is.
         cause: SkipCause,
+    },
+    /// Oracle runs that are needed beyond those that [`Event::RunStarted`] counted.
+    TasksAdded {
+        /// How many.
+        count: u64,
+        /// The instance.
+        instance_id: InstanceId,
+        /// Why.
+        reason: String,
     },
     /// Something that a person should know.
     Note {

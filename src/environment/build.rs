@@ -12,7 +12,7 @@ use super::layers::{Found, Layers};
 use super::plan::{Plan, ReadyLayer};
 use super::run::{Runner, failure, log_of, succeeded};
 use super::settings::Settings;
-use super::tracked::{age, settle};
+use super::tracked::{age, drop_outputs, settle};
 use crate::model::digest_json;
 use crate::sandbox::{Mount, Network, Task, WORKSPACE};
 
@@ -126,6 +126,7 @@ impl Build<'_> {
             // What the install changed there is its business; copies that equal what is below only take room.
             settle(&draft.folder(&format!("over/{}", layer.definition.name))?, &layer.root, &[])?;
         }
+        drop_outputs(&workspace, &definition.build.drop)?;
         age(&workspace, &self.plan.subject.snapshot, began)?;
         built(&draft.finish(key, Value::Null, &log)?, ready)
     }

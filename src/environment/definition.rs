@@ -184,6 +184,9 @@ pub struct BuildDefinition {
     /// Names of tracked files whose changes are put back instead of refused.
     #[serde(default)]
     pub restore: Vec<String>,
+    /// Globs of names of untracked outputs that are not kept: caches that would outlive the source they were made from.
+    #[serde(default)]
+    pub drop: Vec<String>,
 }
 
 /// A part of a layer that is mounted at a second place.

@@ -60,6 +60,32 @@ pub(super) fn age(upper: &Path, snapshot: &Path, began: SystemTime) -> io::Resul
     Ok(())
 }
 
+/// Removes the outputs in `upper` whose names match one of `globs`, and the folders that are left empty by it.
+pub(super) fn drop_outputs(upper: &Path, globs: &[String]) -> io::Result<()> {
+    if globs.is_empty() {
+        return Ok(());
+    }
+    let mut set = globset::GlobSetBuilder::new();
+    for glob in globs {
+        set.add(globset::Glob::new(glob).map_err(io::Error::other)?);
+    }
+    let set = set.build().map_err(io::Error::other)?;
+    for entry in walkdir::WalkDir::new(upper).min_depth(1).contents_first(true) {
+        let entry = entry.map_err(io::Error::from)?;
+        if entry.file_type().is_file() && set.is_match(entry.file_name()) {
+            fs_err::remove_file(entry.path())?;
+            let parents = entry.path().ancestors().skip(1).take_while(|parent| *parent != upper);
+            for parent in parents {
+                if is_opaque(parent) || fs_err::read_dir(parent)?.next().is_some() {
+                    break;
+                }
+                fs_err::remove_dir(parent)?;
+            }
+        }
+    }
+    Ok(())
+}
+
 fn folder(upper: &Path, tracked: &Path, below: &Path, restore: &[String], changed: &mut Vec<String>) -> io::Result<()> {
     let mut seen = Vec::new();
     for entry in fs_err::read_dir(upper)? {
@@ -224,6 +250,18 @@ mod tests {
         );
         assert!(settle(&t.upper, &t.snapshot, &["Cargo.lock".to_owned()]).unwrap().is_empty());
         assert_eq!(left(&t.upper), ["target/x"]);
+    }
+
+    #[test]
+    fn outputs_that_would_go_stale_are_dropped_with_their_folders() {
+        let t =
+            trees(&[], &[("a/__pycache__/m.cpython-311.pyc", ""), ("b/m.pyc", ""), ("b/m.so", ""), ("c.pyc.txt", "")]);
+        drop_outputs(&t.upper, &[]).unwrap();
+        assert_eq!(left(&t.upper).len(), 4);
+        drop_outputs(&t.upper, &["*.pyc".to_owned()]).unwrap();
+        assert_eq!(left(&t.upper), ["b/m.so", "c.pyc.txt"]);
+        assert!(!t.upper.join("a").exists());
+        assert!(drop_outputs(&t.upper, &["[".to_owned()]).is_err());
     }
 
     #[test]

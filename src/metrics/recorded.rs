@@ -15,6 +15,7 @@ pub fn recorded_verdicts(recorded: &[RecordedVerdict]) -> Vec<Verdict> {
             model: None,
             attempt: 1,
             outcomes: Vec::new(),
+            with_head_configuration: Vec::new(),
             verdict: if row.passed { VerdictKind::Pass } else { VerdictKind::Fail },
             reason: match (row.passed, row.says_no_changes()) {
                 (true, _) => None,

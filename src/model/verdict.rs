@@ -49,6 +49,8 @@ pub enum VerdictReason {
     Patch(String),
     /// `fail`: exit code, expected ids and reports do not fit together.
     ResultChannel,
+    /// `fail`: the runs passed, and with head's test configuration they do not; why they would fail then.
+    TestConfiguration(Box<VerdictReason>),
     /// `fail`: the agent said that it changed nothing (recorded revisions).
     NoChanges,
     /// `invalid`: a control is bad.
@@ -70,6 +72,7 @@ impl fmt::Display for VerdictReason {
             Self::Flaky { passed, runs } => write!(f, "flaky {passed}/{runs}"),
             Self::Patch(detail) => write!(f, "patch: {detail}"),
             Self::ResultChannel => f.write_str("result channel"),
+            Self::TestConfiguration(reason) => write!(f, "test configuration: {reason}"),
             Self::NoChanges => f.write_str("no changes"),
             Self::Control(detail) => write!(f, "control: {detail}"),
             Self::Infra(detail) => write!(f, "infra: {detail}"),
@@ -103,6 +106,10 @@ pub struct Verdict {
     /// One outcome a run, in order.
     #[schemars(with = "Vec<String>")]
     pub outcomes: Vec<Outcome>,
+    /// The outcomes of the same runs with head's test configuration, where there was need for them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<String>")]
+    pub with_head_configuration: Vec<Outcome>,
     /// The verdict.
     pub verdict: VerdictKind,
     /// Why; null for a plain pass.
@@ -125,4 +132,30 @@ pub struct Verdict {
     /// Digests of logs and patches behind the verdict, by name.
     #[serde(default)]
     pub evidence: Extra,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_one_string_form() {
+        let text = || "x: y".to_owned();
+        for (reason, wanted) in [
+            (VerdictReason::Outcome(Outcome::TimedOut), "timed-out"),
+            (VerdictReason::Flaky { passed: 1, runs: 3 }, "flaky 1/3"),
+            (VerdictReason::Patch(text()), "patch: x: y"),
+            (VerdictReason::ResultChannel, "result channel"),
+            (VerdictReason::NoChanges, "no changes"),
+            (VerdictReason::Control(text()), "control: x: y"),
+            (VerdictReason::Infra(text()), "infra: x: y"),
+            (VerdictReason::NoOracle, "no-oracle"),
+            (VerdictReason::NotRun(text()), "not run: x: y"),
+            (VerdictReason::NoRevision, "no revision"),
+        ] {
+            assert_eq!(reason.to_string(), wanted);
+            let second = VerdictReason::TestConfiguration(Box::new(reason));
+            assert_eq!(second.to_string(), format!("test configuration: {wanted}"));
+        }
+    }
 }

@@ -3,15 +3,15 @@
 //! The text comes from a process that also runs the code under test, so nothing in it is believed by itself: whatever
 //! does not fit (garbage, two ends, a wrong count) makes the whole report odd.
 //!
-//! What this does not stop: under pytest and unittest the tests, the code under test and the reporter are one process.
-//! Code that looks for the descriptor among its own, or replaces parts of the framework or of the reporter, can write a
-//! report that fits. Node's tests run in another process than its reporter, which does not give them the descriptor.
+//! The lines were sealed with the run's token ([`super::seal`]), and two canaries of ours ran after the tests. What this
+//! does not stop: under pytest and unittest the tests, the code under test and the reporter are one process. Code that
+//! walks the interpreter's frames or objects up to the reporter can use it, or change the tests and not the canaries.
 
 use serde::Deserialize;
 
 use crate::model::ErrorKind;
 
-use super::report::{Broken, Report, TestId, TestResult, TestStatus};
+use super::report::{Broken, Canary, Report, Role, TestId, TestResult, TestStatus};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
@@ -19,6 +19,8 @@ enum Event {
     Start {},
     Test { id: String, status: Status, kind: Option<Kind>, message: Option<String> },
     CollectError { kind: Kind, exception: Option<String>, message: Option<String> },
+    Canary { role: Role, status: Status, message: Option<String> },
+    Odd { message: String },
     Crashed {},
     End { tests: usize, exit: Option<i32>, project: Option<bool> },
 }
@@ -43,6 +45,17 @@ enum Kind {
     Runner,
 }
 
+impl Status {
+    fn of(self, kind: Option<Kind>) -> TestStatus {
+        match self {
+            Self::Passed => TestStatus::Passed,
+            Self::Failed => TestStatus::Failed,
+            Self::Errored => TestStatus::Errored(kind.unwrap_or(Kind::Exception).into()),
+            Self::Skipped | Self::Xfail | Self::Xpass => TestStatus::Unseen,
+        }
+    }
+}
+
 impl From<Kind> for ErrorKind {
     fn from(kind: Kind) -> Self {
         match kind {
@@ -62,7 +75,7 @@ pub(super) fn started(bytes: &[u8]) -> bool {
 
 /// Reads what came through the channel of a run that ended with exit code `code`; `dropped` bytes more were cut off.
 pub(super) fn parse(bytes: &[u8], dropped: u64, code: i32) -> Report {
-    let mut report = Report::default();
+    let mut report = Report { canaries: Some(Vec::new()), ..Report::default() };
     let mut odd = None;
     if dropped > 0 {
         odd = Some(format!("{dropped} bytes were cut off"));
@@ -95,13 +108,7 @@ fn take(report: &mut Report, event: Event, at_start: &mut bool, code: i32) -> Re
         Event::Start {} => return Err("a second start".to_owned()),
         _ if first => return Err("an event before the start".to_owned()),
         Event::Test { id, status, kind, message } => {
-            let status = match status {
-                Status::Passed => TestStatus::Passed,
-                Status::Failed => TestStatus::Failed,
-                Status::Errored => TestStatus::Errored(kind.unwrap_or(Kind::Exception).into()),
-                Status::Skipped | Status::Xfail | Status::Xpass => TestStatus::Unseen,
-            };
-            report.tests.push(TestResult { id: TestId::new(id), status, message });
+            report.tests.push(TestResult { id: TestId::new(id), status: status.of(kind), message });
         }
         Event::CollectError { kind, exception, message } => {
             let message = match (exception, message) {
@@ -112,6 +119,10 @@ fn take(report: &mut Report, event: Event, at_start: &mut bool, code: i32) -> Re
             };
             report.broken.get_or_insert(Broken { kind: kind.into(), message });
         }
+        Event::Canary { role, status, message } => {
+            report.canaries.get_or_insert_default().push(Canary { role, status: status.of(None), message });
+        }
+        Event::Odd { message } => return Err(message),
         Event::Crashed {} => report.crashed = true,
         Event::End { tests, exit, project } => {
             report.complete = true;
@@ -137,6 +148,8 @@ mod tests {
         "{\"event\":\"start\",\"framework\":\"pytest\"}\n",
         "{\"event\":\"test\",\"id\":\"a\",\"status\":\"passed\"}\n",
         "{\"event\":\"test\",\"id\":\"b\",\"status\":\"errored\",\"kind\":\"syntax\",\"message\":\"m\"}\n",
+        "{\"event\":\"canary\",\"role\":\"fail\",\"status\":\"failed\"}\n",
+        "{\"event\":\"canary\",\"role\":\"pass\",\"status\":\"passed\"}\n",
         "{\"event\":\"end\",\"tests\":2,\"exit\":1,\"project\":true}\n",
     );
 
@@ -146,12 +159,14 @@ mod tests {
         assert_eq!((report.complete, report.odd.clone(), report.ran_project), (true, None, Some(true)));
         assert_eq!(report.tests[1].status, TestStatus::Errored(ErrorKind::Syntax));
         assert_eq!(report.tests[1].message.as_deref(), Some("m"));
+        assert_eq!(report.canary_problem(), None);
     }
 
     #[test]
     fn every_kind_of_misfit_is_odd() {
         let lines: Vec<&str> = GOOD.split_inclusive('\n').collect();
-        let (start, a, b, end) = (lines[0], lines[1], lines[2], lines[3]);
+        let (start, a, b, canary, end) = (lines[0], lines[1], lines[2], lines[3], lines[5]);
+        let odd = "{\"event\":\"odd\",\"message\":\"replaced\"}\n";
         for (text, part) in [
             (format!("{start}{a}{b}{end}{end}"), "after the end"),
             (format!("{start}{a}{b}{end}{a}"), "after the end"),
@@ -161,6 +176,8 @@ mod tests {
             (format!("{start}{a}{a}{end}"), "twice"),
             (format!("{start}garbage\n{a}{b}{end}"), "no event"),
             (format!("{start}\n{a}{b}{end}"), "no event"),
+            (format!("{start}{a}{b}{odd}{end}"), "replaced"),
+            (format!("{start}{a}{b}{}{end}", canary.replace("\"fail\"", "\"both\"")), "no event"),
             (format!("{start}{}{b}{end}", a.replace("passed", "great")), "no event"),
         ] {
             let odd = parse(text.as_bytes(), 0, 1).odd.unwrap_or_default();

@@ -8,7 +8,7 @@ use crate::sandbox::{End, Exit};
 
 use super::alive::printed;
 use super::framework::ResultKind;
-use super::plan::{Placement, Plan};
+use super::plan::Plan;
 use super::policy::Policy;
 use super::report::{Report, TestId, TestResult, TestStatus};
 use super::run::{RunEvidence, is_good};
@@ -20,9 +20,7 @@ use super::{channel, junit, libtest, tap};
 pub enum Channel {
     /// Events of redgreen's own reporter, through an owned descriptor.
     Reporter,
-    /// A file that the framework wrote, brought out through an owned descriptor.
-    File,
-    /// The exit code and text that the code under test can print as well.
+    /// An exit code, text or a file that the code under test can leave as well.
     Weak,
 }
 
@@ -31,7 +29,6 @@ impl Channel {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Reporter => "reporter",
-            Self::File => "file",
             Self::Weak => "weak",
         }
     }
@@ -55,6 +52,18 @@ pub struct Classified {
 }
 
 impl Classified {
+    /// Nothing is known yet.
+    fn unknown(channel: Channel) -> Self {
+        Self {
+            outcome: Outcome::Infra(InfraReason::Interrupted),
+            seen: Vec::new(),
+            message: None,
+            first_line: None,
+            channel,
+            text_only: None,
+        }
+    }
+
     /// The ids of the tests that passed: what a passing `merged` run expects of all others.
     pub fn passed_ids(&self) -> Vec<TestId> {
         self.seen.iter().filter(|t| t.status == TestStatus::Passed).map(|t| t.id.clone()).collect()
@@ -66,31 +75,57 @@ impl Classified {
 pub fn classify(plan: &Plan, evidence: &RunEvidence, expected: Option<&[TestId]>) -> Classified {
     let channel = match plan.result {
         ResultKind::Reporter => Channel::Reporter,
-        ResultKind::Junit => Channel::File,
-        ResultKind::Libtest | ResultKind::Tap | ResultKind::Exit => Channel::Weak,
+        ResultKind::Junit | ResultKind::Libtest | ResultKind::Tap | ResultKind::Exit => Channel::Weak,
     };
-    let mut classified = Classified {
-        outcome: Outcome::Infra(InfraReason::Interrupted),
-        seen: Vec::new(),
-        message: None,
-        first_line: None,
-        channel,
-        text_only: None,
-    };
+    let mut classified = Classified::unknown(channel);
     if let Some(rebuild) = evidence.rebuild.as_ref().filter(|exit| !is_good(exit)) {
         let compile = Outcome::Errored(ErrorKind::Compile);
         classified.outcome = end_of(rebuild).map_or_else(|outcome| outcome, |_| compile);
         classified.message = last_line(&rebuild.stderr.text());
         return classified;
     }
-    let Some(exit) = &evidence.exit else { return classified };
+    classify_run(plan, evidence, expected, &mut classified);
+    if let (ResultKind::Libtest, Outcome::Passed) = (plan.result, &classified.outcome) {
+        check_canary_run(plan, evidence, &mut classified);
+    }
+    classified
+}
+
+/// Whether the oracle's own run of cargo shows a pass, so that it is worth a canary run.
+pub(super) fn passes_without_canary(plan: &Plan, evidence: &RunEvidence) -> bool {
+    let mut classified = Classified::unknown(Channel::Weak);
+    classify_run(plan, evidence, None, &mut classified);
+    classified.outcome == Outcome::Passed
+}
+
+/// A pass is one when the canary run, too, went as it must.
+fn check_canary_run(plan: &Plan, evidence: &RunEvidence, classified: &mut Classified) {
+    let problem = match &evidence.canary {
+        None => Some("there was no canary run".to_owned()),
+        Some(run) => match end_of(&run.exit) {
+            Ok(code) => run.problem(code, &plan.placement.own_file()),
+            Err(outcome) => {
+                classified.outcome = outcome;
+                return;
+            }
+        },
+    };
+    if problem.is_some() {
+        classified.outcome = Outcome::Errored(ErrorKind::ResultChannel);
+        classified.message = problem;
+    }
+}
+
+/// The oracle's own run, whatever a canary run says.
+fn classify_run(plan: &Plan, evidence: &RunEvidence, expected: Option<&[TestId]>, classified: &mut Classified) {
+    let Some(exit) = &evidence.exit else { return };
     let stdout = exit.stdout.text();
     classified.first_line = stdout.lines().find_map(|line| line.strip_prefix("E ")).map(|line| line.trim().to_owned());
     let code = match end_of(exit) {
         Ok(code) => code,
         Err(outcome) => {
             classified.outcome = outcome;
-            return classified;
+            return;
         }
     };
     if let Some(probe) = evidence.probe.as_ref().filter(|probe| !is_good(probe)) {
@@ -101,20 +136,23 @@ pub fn classify(plan: &Plan, evidence: &RunEvidence, expected: Option<&[TestId]>
         classified.message = Some(format!(
             "the environment cannot run `{name}`: {said}; is `{name}` among the environment's `packages`?"
         ));
-        return classified;
+        return;
     }
     if plan.result == ResultKind::Exit {
         classified.outcome = by_exit_code(plan, exit, code);
         classified.message = classified.first_line.clone().filter(|_| classified.outcome != Outcome::Passed);
-        return classified;
+        return;
     }
-    let report = read(plan, exit, &stdout, code);
+    let mut report = read(plan, exit, &stdout, code);
+    if let Some(forged) = &evidence.forged {
+        // What was put in may make any line after it odd, too.
+        report.odd = Some(forged.clone());
+    }
     let outcome = judge(&report, code, Fit::of(plan.result), expected);
     classified.message = message_of(&report, &outcome);
     classified.text_only = report.ran_project.map(|ran| !ran);
     classified.seen = report.seen().cloned().collect();
     classified.outcome = outcome;
-    classified
 }
 
 /// The exit code, or the outcome that the end of the process itself is.
@@ -153,13 +191,7 @@ fn read(plan: &Plan, exit: &Exit, stdout: &str, code: i32) -> Report {
         ResultKind::Reporter => channel::parse(&exit.result.bytes, exit.result.dropped, code),
         ResultKind::Junit => junit::parse(&exit.result.text()),
         ResultKind::Tap => tap::parse(stdout),
-        ResultKind::Libtest => {
-            let own_file = match &plan.placement {
-                Placement::InTree { path } => path.clone(),
-                Placement::Outside { path } => path.to_string_lossy().into_owned(),
-            };
-            libtest::parse(stdout, &exit.stderr.text(), &own_file)
-        }
+        ResultKind::Libtest => libtest::parse(stdout, &exit.stderr.text(), &plan.placement.own_file()),
         ResultKind::Exit => Report::default(),
     };
     let cut = if plan.result == ResultKind::Junit { exit.result.dropped } else { exit.stdout.dropped };
@@ -209,6 +241,10 @@ fn judge(report: &Report, code: i32, fit: Fit, expected: Option<&[TestId]>) -> O
     if !report.complete {
         return if code == 0 { channel } else { runner };
     }
+    let says_something = code == 0 || fit.bad == Some(code) || fit.none == Some(code);
+    if says_something && report.canary_problem().is_some() {
+        return channel;
+    }
     let statuses: Vec<TestStatus> = report.seen().map(|test| test.status).collect();
     let errored = statuses.iter().find_map(|status| match status {
         TestStatus::Errored(kind) => Some(Outcome::Errored(*kind)),
@@ -235,7 +271,8 @@ fn message_of(report: &Report, outcome: &Outcome) -> Option<String> {
     match outcome {
         Outcome::Passed | Outcome::NoTests => None,
         Outcome::Errored(ErrorKind::ResultChannel) => {
-            Some(report.odd.clone().unwrap_or_else(|| "the report and the exit code do not fit together".to_owned()))
+            let said = report.odd.clone().or_else(|| report.canary_problem());
+            Some(said.unwrap_or_else(|| "the report and the exit code do not fit together".to_owned()))
         }
         _ => {
             let broken = report.broken.iter().find_map(|broken| broken.message.clone());

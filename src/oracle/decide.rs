@@ -7,6 +7,12 @@ use super::policy::Policy;
 /// Mark: no merged commit is known, so that one control is missing.
 pub const UNCONTROLLED: &str = "uncontrolled";
 
+/// Mark: the revision touches test configuration that its second run had in head's versions.
+pub const TEST_CONFIGURATION: &str = "test-configuration";
+/// Mark: the revision touches test configuration that the fix changes too, and that the oracle depends on: its own
+/// versions of these files were in force.
+pub const PART_OF_THE_FIX: &str = "test-configuration: part of the fix";
+
 /// The controls' outcomes, one a repeat.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Controls<'a> {
@@ -23,6 +29,14 @@ pub struct Controls<'a> {
 pub enum Attempt<'a> {
     /// The oracle ran on the revision, once a repeat.
     Runs(&'a [Outcome]),
+    /// The same, and all runs passed; then once more each with head's versions of the test configuration that the
+    /// revision touches.
+    RunsTwice {
+        /// The runs of the revision as it is.
+        runs: &'a [Outcome],
+        /// The runs with head's test configuration.
+        with_head_configuration: &'a [Outcome],
+    },
     /// The revision's patch does not apply, or would leave the tree; with what was said.
     Patch(&'a str),
     /// The agent said that it changed nothing, and nothing was run.
@@ -90,6 +104,15 @@ fn bad_control(name: &str, runs: &[Outcome], is_good: impl Fn(&Outcome) -> bool)
 fn judge(attempt: Attempt<'_>) -> (VerdictKind, Option<VerdictReason>) {
     let runs = match attempt {
         Attempt::Runs(runs) => runs,
+        Attempt::RunsTwice { runs, with_head_configuration } => {
+            return match (judge(Attempt::Runs(runs)), judge(Attempt::Runs(with_head_configuration))) {
+                ((VerdictKind::Pass, _), (VerdictKind::Fail, reason)) => {
+                    (VerdictKind::Fail, reason.map(|reason| VerdictReason::TestConfiguration(Box::new(reason))))
+                }
+                ((VerdictKind::Pass, _), second) => second,
+                (first, _) => first,
+            };
+        }
         Attempt::Patch(detail) => return (VerdictKind::Fail, Some(VerdictReason::Patch(detail.to_owned()))),
         Attempt::NoChanges => return (VerdictKind::Fail, Some(VerdictReason::NoChanges)),
         Attempt::Missing => return (VerdictKind::Missing, Some(VerdictReason::NoRevision)),

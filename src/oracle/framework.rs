@@ -46,6 +46,9 @@ pub(super) struct Definition {
     /// Whether an oracle's own command replaces `command`.
     #[serde(default)]
     pub(super) own_command: bool,
+    /// Variables that are lists of folders, whose entries in the tree only the reporter puts in.
+    #[serde(default)]
+    late: Vec<String>,
     pub(super) place: Place,
     pub(super) result: ResultKind,
     #[serde(default)]
@@ -114,6 +117,7 @@ pub struct ExitRule {
 pub(super) struct Settled<'a> {
     pub(super) command: &'a [String],
     pub(super) variables: BTreeMap<String, String>,
+    pub(super) late: &'a [String],
     pub(super) place: Place,
     pub(super) result: ResultKind,
     pub(super) rule: ExitRule,
@@ -170,24 +174,44 @@ impl Frameworks {
         Ok(digest_json(&value))
     }
 
-    /// Whether one of `paths` (relative to the tree, with `/` between parts) steers the framework's tests: conftest
-    /// files, ini files, manifests. A revision that touches one is marked.
-    pub fn touches_test_configuration<'a>(
-        &self,
-        mut paths: impl Iterator<Item = &'a str>,
-        framework: Framework,
-    ) -> Result<bool, OracleError> {
-        let globs = self.get(framework)?.globs().map_err(|problem| OracleError::Definitions {
+    /// What steers a framework's tests: conftest files, ini files, manifests, compiled code that is believed.
+    pub fn test_configuration(&self, framework: Framework) -> Result<TestConfiguration, OracleError> {
+        self.get(framework)?.test_configuration().map_err(|problem| OracleError::Definitions {
             origin: FILE.to_owned(),
             problem: format!("`{}`: {problem}", framework.as_str()),
-        })?;
-        Ok(paths.any(|path| globs.is_match(path)))
+        })
+    }
+}
+
+/// Which paths of a tree steer a framework's tests.
+#[derive(Debug, Clone)]
+pub struct TestConfiguration(GlobSet);
+
+impl TestConfiguration {
+    /// From globs of paths relative to the tree. Letter case counts, as it does where tests run.
+    fn new(globs: &[String]) -> Result<Self, String> {
+        // What lies in the place of a folder may be a link to another one: `.cargo` for `**/.cargo/config.toml`. Of
+        // `**/conftest.py` no folder is left to name, and the file that a link leads to goes by its own name.
+        let folders = globs.iter().flat_map(|glob| {
+            let above = glob.match_indices('/').map(|(at, _)| &glob[..at]);
+            above.filter(|folder| !folder.ends_with("**"))
+        });
+        let mut set = GlobSetBuilder::new();
+        for glob in globs.iter().map(String::as_str).chain(folders) {
+            set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| error.to_string())?);
+        }
+        Ok(Self(set.build().map_err(|error| error.to_string())?))
+    }
+
+    /// Whether a file or link at `path` (relative to the tree) steers tests.
+    pub fn has(&self, path: &Path) -> bool {
+        self.0.is_match(path)
     }
 }
 
 impl Definition {
     fn check(&self) -> Result<(), String> {
-        self.globs()?;
+        self.test_configuration()?;
         exit_codes(&self.codes)?;
         let mut patterns = vec![self.must_print.as_deref()];
         if let Some(replay) = &self.replay {
@@ -206,12 +230,8 @@ impl Definition {
         Ok(())
     }
 
-    fn globs(&self) -> Result<GlobSet, String> {
-        let mut set = GlobSetBuilder::new();
-        for glob in &self.configuration {
-            set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| error.to_string())?);
-        }
-        set.build().map_err(|error| error.to_string())
+    fn test_configuration(&self) -> Result<TestConfiguration, String> {
+        TestConfiguration::new(&self.configuration)
     }
 
     /// What holds under `policy`, with or without the repository's own test configuration. A framework that the
@@ -223,6 +243,7 @@ impl Definition {
             return Ok(Settled {
                 command: &replay.command,
                 variables,
+                late: &[],
                 place: replay.place,
                 result: ResultKind::Exit,
                 rule,
@@ -242,7 +263,9 @@ impl Definition {
                 rule.codes = BTreeMap::from([(0, Outcome::Passed), (1, Outcome::Failed)]);
             }
         }
-        Ok(Settled { command, variables: variables.clone(), place: self.place, result, rule })
+        // Only a reporter knows what to do with them.
+        let late = if result == ResultKind::Reporter { self.late.as_slice() } else { &[] };
+        Ok(Settled { command, variables: variables.clone(), late, place: self.place, result, rule })
     }
 }
 
@@ -291,16 +314,60 @@ mod tests {
     #[test]
     fn test_configuration_is_known_by_its_path() {
         let all = Frameworks::built_in().unwrap();
-        let touches = |framework, path| all.touches_test_configuration([path].into_iter(), framework).unwrap();
-        for path in ["conftest.py", "a/b/conftest.py", "pytest.ini", "setup.cfg", "x/pyproject.toml", "_pytest/a.py"] {
-            assert!(touches(Framework::Pytest, path), "{path}");
+        let has = |framework, path: &str| all.test_configuration(framework).unwrap().has(Path::new(path));
+        for path in [
+            "conftest.py",
+            "a/b/conftest.py",
+            "pytest.ini",
+            "setup.cfg",
+            "x/pyproject.toml",
+            "_pytest/__init__.py",
+            "src/pytest.py",
+            "pluggy/__init__.py",
+            "evil.egg-info/entry_points.txt",
+            "src/evil-1.0.dist-info/METADATA",
+            "sitecustomize/__init__.py",
+            "__pycache__/a.cpython-311.pyc",
+            "a.pyc",
+        ] {
+            assert!(has(Framework::Pytest, path), "{path}");
         }
-        for path in ["src/conftest_helper.py", "a.py", "docs/pytest.ini.md", "lib/pytest.py"] {
-            assert!(!touches(Framework::Pytest, path), "{path}");
+        for path in [
+            "src/conftest_helper.py",
+            "a.py",
+            "docs/pytest.ini.md",
+            "lib/pytest.py",
+            "src/packaging/tags.py",
+            "Conftest.py",
+            "conftest.py.txt",
+            "pytest/notes.txt",
+        ] {
+            assert!(!has(Framework::Pytest, path), "{path}");
         }
-        assert!(touches(Framework::Cargo, "crates/a/build.rs"));
-        assert!(touches(Framework::Node, "package.json"));
-        assert!(!touches(Framework::Exit, "conftest.py"));
+        for path in ["crates/a/build.rs", "Cargo.toml", ".cargo/config.toml", "target/debug/x", "a/rust-toolchain"] {
+            assert!(has(Framework::Cargo, path), "{path}");
+        }
+        assert!(!has(Framework::Cargo, "src/target/mod.rs"));
+        assert!(has(Framework::Node, "package.json") && has(Framework::Jest, "web/jest.config.mjs"));
+        assert!(!has(Framework::Exit, "conftest.py"));
+        // Not UTF-8, and steers all the same.
+        let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff/conftest.py");
+        assert!(all.test_configuration(Framework::Pytest).unwrap().has(Path::new(odd)));
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_a_folder_counts() {
+        let all = Frameworks::built_in().unwrap();
+        let has = |framework, path: &str| all.test_configuration(framework).unwrap().has(Path::new(path));
+        for (framework, path) in [
+            (Framework::Cargo, ".cargo"),
+            (Framework::Cargo, "a/.cargo"),
+            (Framework::Pytest, "src/x.dist-info"),
+            (Framework::Pytest, "_pytest"),
+        ] {
+            assert!(has(framework, path), "{path}");
+        }
+        assert!(!has(Framework::Pytest, "tests") && !has(Framework::Cargo, "src"));
     }
 
     #[test]

@@ -24,6 +24,40 @@ pub(super) fn started(stdout: &[u8]) -> bool {
     stdout.starts_with(b"{\"reason\":")
 }
 
+/// The crate of the library that the built test is linked with: the one of the test's own package.
+pub(super) fn library(stdout: &str) -> Option<String> {
+    let artifacts: Vec<Artifact> = stdout
+        .lines()
+        .map_while(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .filter(|message| message["reason"] == "compiler-artifact")
+        .filter_map(|message| serde_json::from_value(message).ok())
+        .collect();
+    let test = artifacts.iter().rfind(|artifact| artifact.is(&["test"]))?;
+    let kinds = ["lib", "rlib", "dylib", "proc-macro"];
+    let library = artifacts.iter().find(|artifact| artifact.package_id == test.package_id && artifact.is(&kinds))?;
+    let name = library.target.name.replace('-', "_");
+    let is_name = name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    is_name.then_some(name)
+}
+
+#[derive(Deserialize)]
+struct Artifact {
+    package_id: String,
+    target: Target,
+}
+
+#[derive(Deserialize)]
+struct Target {
+    kind: Vec<String>,
+    name: String,
+}
+
+impl Artifact {
+    fn is(&self, kinds: &[&str]) -> bool {
+        self.target.kind.iter().any(|kind| kinds.contains(&kind.as_str()))
+    }
+}
+
 /// Reads one run. `own_file` is the oracle's file, relative to the workspace, with `/` between parts.
 pub(super) fn parse(stdout: &str, stderr: &str, own_file: &str) -> Report {
     let mut built = None;

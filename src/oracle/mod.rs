@@ -4,6 +4,7 @@
 //! evidence into an outcome, [`decide`] turns outcomes into a verdict. The last two are pure.
 
 mod alive;
+mod canary;
 mod channel;
 mod classify;
 mod decide;
@@ -16,17 +17,19 @@ mod policy;
 mod report;
 mod reporters;
 mod run;
+mod seal;
 mod tap;
 
+pub use canary::CanaryRun;
 pub use classify::{Channel, Classified, classify};
-pub use decide::{Attempt, Controls, Decision, UNCONTROLLED, check, decide};
+pub use decide::{Attempt, Controls, Decision, PART_OF_THE_FIX, TEST_CONFIGURATION, UNCONTROLLED, check, decide};
 pub use error::{OracleError, RunError};
-pub use framework::{ExitRule, Frameworks, ResultKind};
+pub use framework::{ExitRule, Frameworks, ResultKind, TestConfiguration};
 pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
 pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
-pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once};
+pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once, run_rebuilt};
 
 #[cfg(test)]
 mod tests;

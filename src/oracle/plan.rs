@@ -36,6 +36,9 @@ pub struct Plan {
     pub defaults: BTreeMap<String, String>,
     /// Variables that go before the environment's.
     pub variables: BTreeMap<String, String>,
+    /// Variables that are lists of folders, those in the tree are kept from the interpreter's start and given to the
+    /// reporter, which puts them in.
+    pub late: Vec<String>,
     /// Where the test lies.
     pub placement: Placement,
     /// How the result is read.
@@ -76,6 +79,14 @@ impl Placement {
         match self {
             Self::Outside { path } => path.clone(),
             Self::InTree { path } => Path::new(WORKSPACE).join(path),
+        }
+    }
+
+    /// The test's file as messages of its framework name it: relative to the tree where it lies in it.
+    pub(super) fn own_file(&self) -> String {
+        match self {
+            Self::InTree { path } => path.clone(),
+            Self::Outside { path } => path.to_string_lossy().into_owned(),
         }
     }
 }
@@ -126,6 +137,7 @@ pub fn plan(
         cwd: PathBuf::from(WORKSPACE),
         defaults: definitions.variables().clone(),
         variables,
+        late: settled.late.to_vec(),
         result: settled.result,
         rule: settled.rule,
         probe,

@@ -72,6 +72,27 @@ pub struct TestResult {
     pub message: Option<String>,
 }
 
+/// Which of the two canaries.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Role {
+    /// The one that must pass.
+    Pass,
+    /// The one that must fail.
+    Fail,
+}
+
+/// How one of redgreen's own two tests ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Canary {
+    /// Which.
+    pub role: Role,
+    /// How it ended.
+    pub status: TestStatus,
+    /// What was said of it.
+    pub message: Option<String>,
+}
+
 /// Something that kept tests from running at all: an import, syntax or compile error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Broken {
@@ -92,6 +113,8 @@ pub struct Report {
     pub crashed: bool,
     /// Whether the framework said that it came to its end.
     pub complete: bool,
+    /// The canaries that the reporter ran after the tests; `None` where the framework's result has none.
+    pub canaries: Option<Vec<Canary>>,
     /// What does not fit together inside the report itself.
     pub odd: Option<String>,
     /// Whether the run loaded the project's own code; `None` where that was not measured.
@@ -102,6 +125,26 @@ impl Report {
     /// The tests that ran to a result.
     pub fn seen(&self) -> impl Iterator<Item = &TestResult> {
         self.tests.iter().filter(|t| t.status != TestStatus::Unseen)
+    }
+
+    /// What is wrong with the canaries, where there must be some: each exactly once, with the status that it must have.
+    pub fn canary_problem(&self) -> Option<String> {
+        let canaries = self.canaries.as_ref().filter(|_| self.seen().next().is_some())?;
+        [(Role::Pass, TestStatus::Passed, "pass"), (Role::Fail, TestStatus::Failed, "fail")].into_iter().find_map(
+            |(role, wanted, word)| {
+                let mut own = canaries.iter().filter(|canary| canary.role == role);
+                let problem = match (own.next(), own.next()) {
+                    (None, _) => "did not run".to_owned(),
+                    (Some(canary), None) if canary.status == wanted => return None,
+                    (Some(canary), None) => {
+                        let said = canary.message.as_ref().map(|message| format!(" ({message})")).unwrap_or_default();
+                        format!("is {}{said}", canary.status.as_str())
+                    }
+                    (Some(_), Some(_)) => "ran twice".to_owned(),
+                };
+                Some(format!("the canary that must {word} {problem}"))
+            },
+        )
     }
 
     /// Notes an id that is there twice as odd.

@@ -9,8 +9,11 @@ use super::error::OracleError;
 /// Where the reporters lie inside a sandbox.
 pub const REPORTERS: &str = "/run/redgreen/reporters";
 
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 6] = [
+    ("redgreen_canary.rs", include_str!("../../environments/reporters/redgreen_canary.rs")),
+    ("redgreen_common.py", include_str!("../../environments/reporters/redgreen_common.py")),
     ("redgreen_node.mjs", include_str!("../../environments/reporters/redgreen_node.mjs")),
+    ("redgreen_node_tests.mjs", include_str!("../../environments/reporters/redgreen_node_tests.mjs")),
     ("redgreen_pytest.py", include_str!("../../environments/reporters/redgreen_pytest.py")),
     ("redgreen_unittest.py", include_str!("../../environments/reporters/redgreen_unittest.py")),
 ];

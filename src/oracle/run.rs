@@ -10,15 +10,22 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault;
-use crate::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
 
 use super::alive::shows_life;
+use super::canary::{CanaryRun, Source};
+use super::classify::passes_without_canary;
 use super::error::RunError;
+use super::framework::ResultKind;
 use super::plan::{Placement, Plan};
 use super::reporters::REPORTERS;
+use super::{libtest, seal};
 
 /// The time of a snapshot's files: 2000-01-01 00:00 UTC.
 const TREE_TIME: Duration = Duration::from_secs(946_684_800);
+
+/// Begins the names of variables that the reporter puts in place of others.
+const LATE: &str = "REDGREEN_LATE_";
 
 /// What a run stands on: one state of the repository in its environment.
 #[derive(Debug, Clone, Default)]
@@ -42,8 +49,12 @@ pub struct Subject {
 pub struct RunEvidence {
     /// How the rebuild ended; `None` when there was none to do.
     pub rebuild: Option<Exit>,
-    /// How the oracle's own run ended; `None` when the rebuild did not get that far.
+    /// How the oracle's own run ended; `None` when the rebuild did not get that far. The token is gone from it.
     pub exit: Option<Exit>,
+    /// What is wrong with the seals of the result channel's lines, if anything.
+    pub forged: Option<String>,
+    /// The canary run of a cargo oracle that seems to pass.
+    pub canary: Option<CanaryRun>,
     /// How the probe of the environment ended; `None` when the run showed a sign of life.
     pub probe: Option<Exit>,
 }
@@ -51,7 +62,9 @@ pub struct RunEvidence {
 impl RunEvidence {
     /// Wall-clock seconds of everything together.
     pub fn seconds(&self) -> f64 {
-        [&self.rebuild, &self.exit, &self.probe].into_iter().flatten().map(|exit| exit.seconds).sum()
+        let canary = self.canary.as_ref().map(|run| &run.exit);
+        let exits = [self.rebuild.as_ref(), self.exit.as_ref(), self.probe.as_ref(), canary];
+        exits.into_iter().flatten().map(|exit| exit.seconds).sum()
     }
 }
 
@@ -72,6 +85,10 @@ impl Rebuilt {
     /// `subject` with the rebuild done: the layer on top, and nothing more to rebuild or remove.
     pub fn over(&self, subject: &Subject) -> Subject {
         let mut subject = subject.clone();
+        if self.exit.isolation.workspace == COPY {
+            // A copy is the whole tree, without a mark for what is gone: below it that would come up again.
+            subject.workspace.clear();
+        }
         subject.workspace.insert(0, self.folder.path().to_owned());
         subject.rebuild.clear();
         subject.remove.clear(); // the layer holds what was removed, and what the rebuild made anew in its place
@@ -79,8 +96,8 @@ impl Rebuilt {
     }
 }
 
-/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. Oracles of one revision
-/// can share the result. `scratch` is a folder of the host for the layer.
+/// Runs the subject's rebuild commands in a sandbox of their own. `None` when there are none. All runs on one state can
+/// share the result ([`run_rebuilt`]). `scratch` is a folder of the host for the layer.
 pub async fn rebuild(
     sandbox: &dyn Sandbox,
     subject: &Subject,
@@ -126,10 +143,23 @@ pub async fn run_once(
     scratch: &Path,
     cancel: &CancellationToken,
 ) -> Result<RunEvidence, RunError> {
-    let mut evidence = RunEvidence::default();
     let rebuilt = rebuild(sandbox, subject, limits, scratch, cancel).await?;
+    run_rebuilt(sandbox, subject, rebuilt.as_ref(), plan, limits, scratch, cancel).await
+}
+
+/// The same where `rebuilt` is what [`rebuild`] made of `subject`.
+pub async fn run_rebuilt(
+    sandbox: &dyn Sandbox,
+    subject: &Subject,
+    rebuilt: Option<&Rebuilt>,
+    plan: &Plan,
+    limits: &Limits,
+    scratch: &Path,
+    cancel: &CancellationToken,
+) -> Result<RunEvidence, RunError> {
+    let mut evidence = RunEvidence::default();
     let ready;
-    let subject = match &rebuilt {
+    let subject = match rebuilt {
         Some(rebuilt) => {
             evidence.rebuild = Some(rebuilt.exit.clone());
             if !rebuilt.is_good() {
@@ -142,13 +172,25 @@ pub async fn run_once(
     };
     let staged = Staged::new(plan, subject, scratch, sandbox.owner()).map_err(RunError::Staging)?;
     let task = oracle_task(subject, plan, limits, &staged);
-    let exit = sandbox.run(&task, cancel).await?;
+    let mut exit = sandbox.run(&task, cancel).await?;
+    evidence.forged = seal::open(&mut exit, plan.result == ResultKind::Reporter);
     let may_be_missing = !exit.cancelled && !exit.timed_out && !exit.out_of_memory && !shows_life(plan, &exit);
     evidence.exit = Some(exit);
     fault::point("oracle.run.ended");
     if may_be_missing && !plan.probe.is_empty() {
         let probe = sandbox.run(&probe_task(subject, plan, limits), cancel).await?;
         evidence.probe = Some(probe);
+    }
+    if plan.result == ResultKind::Libtest && passes_without_canary(plan, &evidence) {
+        let library = evidence.exit.as_ref().and_then(|exit| libtest::library(&exit.stdout.text()));
+        let source = Source::draw(library.as_deref()).map_err(RunError::Staging)?;
+        let file = fresh_folder(scratch, "canary-", sandbox.owner()).map_err(RunError::Staging)?;
+        let plan = Plan { test: file.path().join("canary.rs"), ..plan.clone() };
+        fs_err::write(&plan.test, &source.text).map_err(RunError::Staging)?;
+        let staged = Staged::new(&plan, subject, scratch, sandbox.owner()).map_err(RunError::Staging)?;
+        let mut exit = sandbox.run(&oracle_task(subject, &plan, limits, &staged), cancel).await?;
+        seal::open(&mut exit, false);
+        evidence.canary = Some(CanaryRun { exit, source });
     }
     Ok(evidence)
 }
@@ -206,7 +248,28 @@ fn variables(subject: &Subject, plan: &Plan) -> BTreeMap<String, String> {
     let mut all = plan.defaults.clone();
     all.extend(subject.variables.clone());
     all.extend(plan.variables.clone());
+    for name in &plan.late {
+        keep_late(&mut all, name);
+    }
     all
+}
+
+/// Takes the folders of the tree out of the list `name`, and gives the whole list as another variable. An interpreter
+/// looks for its own start along such lists, and what it found in the tree would run before the reporter.
+fn keep_late(variables: &mut BTreeMap<String, String>, name: &str) {
+    let Some(list) = variables.get(name).cloned() else { return };
+    let outside = |entry: &&str| entry.starts_with('/') && !Path::new(entry).starts_with(WORKSPACE);
+    let early: Vec<&str> = list.split(':').filter(outside).collect();
+    let early = early.join(":");
+    if early == list {
+        return;
+    }
+    if early.is_empty() {
+        variables.remove(name);
+    } else {
+        variables.insert(name.to_owned(), early);
+    }
+    variables.insert(format!("{LATE}{name}"), list);
 }
 
 /// A copy of the test that the sandbox's user can read. For a test in the tree its folder is a layer of the tree, and

@@ -1,6 +1,6 @@
 //! A set of changes to a tree: what a patch, or the way from one commit to another, amounts to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use super::error::RepoError;
@@ -143,6 +143,21 @@ impl ChangeSet {
         Ok(removals.filter(|(path, _)| !hidden(path)).map(|(path, _)| path.to_path_buf()).collect())
     }
 
+    /// The set without what it does at `paths`: there the tree is as it was. A file that comes back needs its folders,
+    /// and has no folder in its place: what was written where it cannot be beside that file is left out, too.
+    pub fn without(&self, paths: &BTreeSet<TreePath>) -> Self {
+        let back: BTreeSet<&TreePath> =
+            paths.iter().filter(|path| self.changes.get(path) == Some(&Change::Remove)).collect();
+        let in_the_way = |path: &TreePath| {
+            path.ancestors().any(|up| back.contains(&up)) || back.iter().any(|file| file.is_below(path))
+        };
+        let keeps = |path: &TreePath, change: &Change| {
+            !paths.contains(path) && (*change == Change::Remove || !in_the_way(path))
+        };
+        let kept = self.changes.iter().filter(|(path, change)| keeps(path, change));
+        Self { changes: kept.map(|(path, change)| (path.clone(), change.clone())).collect() }
+    }
+
     fn written(&self) -> impl Iterator<Item = (&TreePath, &FileContent)> {
         self.changes.iter().filter_map(|(path, change)| match change {
             Change::Write(file) => Some((path, file)),
@@ -220,6 +235,28 @@ mod tests {
         assert!(meta.modified().unwrap() > before);
         assert_eq!(fs_err::read_link(dir.path().join("link")).unwrap(), Path::new("bin/run"));
         assert_eq!(fs_err::read(dir.path().join("file/now")).unwrap(), b"1");
+    }
+
+    #[test]
+    fn without_some_paths_the_rest_stays_as_far_as_it_can() {
+        let regular = || write(FileMode::Regular, "x");
+        let changes = set(&[
+            ("a.py", regular()),
+            ("conftest.py", regular()),
+            // A file that becomes a folder, and a folder that becomes a link: the files come back in their places.
+            ("setup.cfg", Change::Remove),
+            ("setup.cfg/x", regular()),
+            ("tests", write(FileMode::Symlink, "evil")),
+            ("tests/conftest.py", Change::Remove),
+            ("tests/test_a.py", Change::Remove),
+            ("testsuite", regular()),
+        ]);
+        let held = ["conftest.py", "setup.cfg", "tests/conftest.py"].map(path).into_iter().collect();
+        let without = changes.without(&held);
+        let left: Vec<String> = without.paths().map(ToString::to_string).collect();
+        assert_eq!(left, ["a.py", "tests/test_a.py", "testsuite"]);
+        assert!(without.check().is_ok());
+        assert_eq!(changes.without(&BTreeSet::new()), changes);
     }
 
     #[test]

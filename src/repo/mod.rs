@@ -3,6 +3,7 @@
 //! Everything here blocks; callers on an async runtime use `spawn_blocking`.
 
 mod base;
+mod beside;
 mod changes;
 mod error;
 mod gitdir;
@@ -20,6 +21,7 @@ mod tree;
 mod write;
 
 pub use base::{BaseTree, EntryKind, MemoryTree};
+pub use beside::renew_beside;
 pub use changes::{Change, ChangeSet, FileContent, FileMode};
 pub use error::RepoError;
 pub use patch::{

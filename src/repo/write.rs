@@ -25,7 +25,7 @@ impl Owner {
         Self((root && !own).then_some((user, group)))
     }
 
-    fn apply(self, path: &Path) -> std::io::Result<()> {
+    pub(super) fn apply(self, path: &Path) -> std::io::Result<()> {
         match self.0 {
             Some((user, group)) => lchown(path, Some(user), Some(group)).map_err(|e| named(e, "give away", path)),
             None => Ok(()),

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, Replayed, agreement, arms_in_order, scores};
 use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, VerdictKind, digest_bytes};
-use crate::oracle::Policy;
+use crate::oracle::{PART_OF_THE_FIX, Policy, TEST_CONFIGURATION};
 use crate::sandbox::End;
 use crate::stage::score::{OracleRecord, Roster, Row, RowState, STAGE, verdicts};
 use crate::store::{RunFolder, RunManifest, StoreError};
@@ -185,8 +185,12 @@ fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Ve
     let marked = |mark: &str| verdicts.iter().filter(|v| v.marks.iter().any(|m| m == mark)).count();
     for (mark, text) in [
         ("uncontrolled", "are of oracles without a `merged` control, as no merged commit is known"),
-        ("test-configuration", "are of revisions that touch test configuration"),
-        ("channel: weak", "come from a framework that leaves only its text and exit code"),
+        (TEST_CONFIGURATION, "are of revisions that touch test configuration; passes among them hold with head's, too"),
+        (
+            PART_OF_THE_FIX,
+            "are of revisions that touch test configuration as the fix does; head's cannot be used in its place",
+        ),
+        ("channel: weak", "come from a framework whose result the code under test could write"),
     ] {
         let count = marked(mark);
         if count > 0 {

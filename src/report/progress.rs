@@ -121,6 +121,9 @@ fn line_for_people(event: &Event) -> Option<String> {
             }
             SkipCause::Decided | SkipCause::Control => Some(format!("{instance_id}: not run: {}", one_line(reason))),
         },
+        Event::TasksAdded { count, instance_id, reason } => {
+            Some(format!("{instance_id}: {} more: {}", counted(*count, "oracle run"), one_line(reason)))
+        }
         Event::Note { text } => Some(text.clone()),
         Event::Draining => {
             Some("interrupted: letting what runs finish, starting nothing new (again to stop at once)".to_owned())

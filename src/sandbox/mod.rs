@@ -5,6 +5,7 @@
 
 pub mod local;
 pub mod none;
+mod token;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -15,8 +16,13 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
+pub use token::Token;
+
 /// Where the repository's tree lies inside.
 pub const WORKSPACE: &str = "/workspace";
+
+/// [`Isolation::workspace`] where workspaces are copied.
+pub const COPY: &str = "copy";
 
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
@@ -36,7 +42,8 @@ pub struct Task {
     pub limits: Limits,
     /// The network.
     pub network: Network,
-    /// Whether to open a result channel: a pipe whose write end the command inherits.
+    /// Whether to open a result channel: a socket whose one end the command inherits ([`RESULT_FD_VARIABLE`]). A fresh
+    /// [`Token`] and a newline wait in it for whoever reads first; what the command writes is [`Exit::result`].
     pub result_channel: bool,
 }
 
@@ -132,6 +139,8 @@ pub struct Exit {
     pub stderr: Captured,
     /// What came through the result channel.
     pub result: Captured,
+    /// The token that was given to the command; `None` where there was no result channel.
+    pub token: Option<Token>,
     /// Wall-clock seconds from start to end of the tree.
     pub seconds: f64,
     /// CPU seconds of the tree.

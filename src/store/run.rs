@@ -80,8 +80,7 @@ impl RunFolder {
             for entry in fs_err::read_dir(root)? {
                 // Another process may be writing the manifest at this moment, or died while it did.
                 let name = entry?.file_name();
-                holds_something |=
-                    name != door::LOCK && !name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
+                holds_something |= name != door::LOCK && !name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes());
             }
         }
         if holds_something && run.manifest_path().exists() {
@@ -134,8 +133,7 @@ impl RunFolder {
 
     /// Whether nothing lies in the folder that is not a run folder's.
     fn is_ours(&self) -> Result<bool, StoreError> {
-        const OURS: [&str; 7] =
-            ["manifest.json", "records", "rows", "blobs", "events.jsonl", "report", door::LOCK];
+        const OURS: [&str; 7] = ["manifest.json", "records", "rows", "blobs", "events.jsonl", "report", door::LOCK];
         for entry in fs_err::read_dir(&self.root)? {
             let name = entry?.file_name();
             if !OURS.iter().any(|ours| name == *ours) && !name.as_encoded_bytes().starts_with(TEMPORARY.as_bytes()) {

@@ -30,10 +30,14 @@ struct World {
 
 impl World {
     fn new() -> Self {
+        Self::copying(false)
+    }
+
+    fn copying(copy_workspace: bool) -> Self {
         let folder = tempfile::Builder::new().prefix("redgreen-oracle-").tempdir().unwrap();
         open_to_all(folder.path());
         let config = LocalConfig::new(env!("CARGO_BIN_EXE_redgreen"), folder.path().join("probe"));
-        let sandbox = LocalSandbox::new(config).unwrap();
+        let sandbox = LocalSandbox::new(LocalConfig { copy_workspace, ..config }).unwrap();
         let reporters = Reporters::install(folder.path()).unwrap();
         let limits = Limits { wall: Duration::from_secs(60), memory: 512 << 20, ..Limits::default() };
         let mut subject = Subject::default();
@@ -365,21 +369,23 @@ async fn pytest_runs_outside_the_repositorys_configuration_unless_the_oracle_nee
 
 #[tokio::test]
 async fn a_rebuild_runs_before_the_oracle_and_its_failure_is_the_revisions() {
-    let world = World::new();
-    let base = world.layer("base", &[("source.txt", "right\n"), ("stale.txt", "stale\n")]);
-    let test = "echo 1..2\n\
+    for copy_workspace in [false, true] {
+        let world = World::copying(copy_workspace);
+        let base = world.layer("base", &[("source.txt", "right\n"), ("stale.txt", "stale\n")]);
+        let test = "echo 1..2\n\
         if grep -q right built.txt; then echo ok 1; else echo not ok 1; fi\n\
         if [ -e stale.txt ]; then echo not ok 2; else echo ok 2; fi\n";
-    let plan = world.plan(serde_json::json!({ "framework": "tap", "test": "c1.sh" }), test);
-    let mut subject = world.subject(&[base]);
-    subject.remove = vec!["stale.txt".into()];
-    subject.rebuild = vec!["cd / && exit 0".into(), "cp source.txt built.txt".into()];
-    let classified = world.run(&plan, &subject, None).await;
-    assert_eq!(classified.outcome, Outcome::Passed, "{classified:?}");
-    subject.rebuild.push("echo no rule to make target >&2; exit 2".into());
-    let classified = world.run(&plan, &subject, None).await;
-    assert_eq!(classified.outcome.to_string(), "errored(compile)");
-    assert_eq!(classified.message.as_deref(), Some("no rule to make target"));
+        let plan = world.plan(serde_json::json!({ "framework": "tap", "test": "c1.sh" }), test);
+        let mut subject = world.subject(&[base]);
+        subject.remove = vec!["stale.txt".into()];
+        subject.rebuild = vec!["cd / && exit 0".into(), "cp source.txt built.txt".into()];
+        let classified = world.run(&plan, &subject, None).await;
+        assert_eq!(classified.outcome, Outcome::Passed, "{classified:?}");
+        subject.rebuild.push("echo no rule to make target >&2; exit 2".into());
+        let classified = world.run(&plan, &subject, None).await;
+        assert_eq!(classified.outcome.to_string(), "errored(compile)");
+        assert_eq!(classified.message.as_deref(), Some("no rule to make target"));
+    }
 }
 
 #[tokio::test]

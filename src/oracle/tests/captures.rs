@@ -1,4 +1,4 @@
-//! Captures of real runs: pytest 3.10, 6.2, 7.4, 8.3 and 9.2, unittest of Python 3.11, Node 20, cargo 1.95.
+//! Captures of real runs, the canaries apart: pytest 3.10, 6.2, 7.4, 8.3 and 9.2, unittest of Python 3.11, Node 20, cargo 1.95.
 
 use super::*;
 
@@ -9,14 +9,15 @@ macro_rules! capture {
 }
 
 fn by_channel(framework: &str, code: i32, channel: &str) -> Classified {
-    classify(&strict(framework), &ran(Exit { result: text(channel), ..exited(code) }), None)
+    classify(&strict(framework), &ran(Exit { result: text(with_canaries(channel)), ..exited(code) }), None)
 }
 
 fn by_text(code: i32, stdout: &str, stderr: &str) -> Classified {
     let mut of_mixed = oracle("cargo");
     of_mixed.install_as = Some("tests/mixed.rs".to_owned());
     let plan = plan_for(&of_mixed, Policy::Strict).unwrap();
-    classify(&plan, &ran(Exit { stdout: text(stdout), stderr: text(stderr), ..exited(code) }), None)
+    let evidence = ran(Exit { stdout: text(stdout), stderr: text(stderr), ..exited(code) });
+    classify(&plan, &RunEvidence { canary: Some(canary_run(|_| {})), ..evidence }, None)
 }
 
 fn statuses(classified: &Classified) -> Vec<(&str, &str)> {

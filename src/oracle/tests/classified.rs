@@ -15,7 +15,7 @@ fn end(tests: usize) -> String {
 
 fn report(tests: &[(&str, &str)]) -> String {
     let lines: String = tests.iter().map(|(id, status)| test(id, status)).collect();
-    format!("{START}{lines}{}", end(tests.len()))
+    with_canaries(&format!("{START}{lines}{}", end(tests.len())))
 }
 
 fn of(code: i32, channel: &str, expected: Option<&[&str]>) -> String {

@@ -79,6 +79,27 @@ fn bad_controls_make_every_verdict_invalid() {
 }
 
 #[test]
+fn a_pass_that_needs_its_own_test_configuration_is_none() {
+    let (head, merged) = (outcomes(&["failed"]), outcomes(&["passed"]));
+    let controls = Controls { head: &head, merged: Some(&merged), before: &[] };
+    for (runs, second, verdict) in [
+        (&["passed"][..], &["passed"][..], "pass"),
+        (&["passed"], &["failed"], "fail(test configuration: failed)"),
+        (&["passed"], &["errored(import)"], "fail(test configuration: errored(import))"),
+        (&["passed"], &["errored(result-channel)"], "fail(test configuration: result channel)"),
+        (&["passed", "passed"], &["passed", "failed"], "fail(test configuration: flaky 1/2)"),
+        (&["passed"], &["infra(disk)"], "invalid(infra: disk)"),
+        (&["passed"], &[], "invalid(not run: no run was made)"),
+        (&["failed"], &["passed"], "fail(failed)"),
+        (&["infra(sandbox)"], &["failed"], "invalid(infra: sandbox)"),
+    ] {
+        let (runs, second) = (outcomes(runs), outcomes(second));
+        let attempt = Attempt::RunsTwice { runs: &runs, with_head_configuration: &second };
+        assert_eq!(shown(&decide(Policy::Strict, &controls, attempt)), verdict, "{runs:?} {second:?}");
+    }
+}
+
+#[test]
 fn what_never_ran_has_its_own_reasons() {
     let (head, merged) = (outcomes(&["failed"]), outcomes(&["passed"]));
     let good = Controls { head: &head, merged: Some(&merged), before: &[] };

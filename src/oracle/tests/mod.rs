@@ -1,5 +1,6 @@
 //! Tables written from the design page, and captures of real runs.
 
+mod canaries;
 mod captures;
 mod classified;
 mod decided;
@@ -13,6 +14,7 @@ use std::path::Path;
 use crate::model::{Framework, Oracle};
 use crate::sandbox::{Captured, End, Exit, Isolation};
 
+use super::canary::Source;
 use super::*;
 
 /// An oracle of a framework, otherwise plain.
@@ -50,6 +52,17 @@ fn framework_of(name: &str) -> Framework {
     serde_json::from_value(name.into()).unwrap()
 }
 
+const CANARIES: &str = concat!(
+    "{\"event\":\"canary\",\"role\":\"pass\",\"status\":\"passed\"}\n",
+    "{\"event\":\"canary\",\"role\":\"fail\",\"status\":\"failed\"}\n",
+);
+
+/// Events with good canaries before their end, where they come to one.
+fn with_canaries(events: &str) -> String {
+    let lines = events.split_inclusive('\n');
+    lines.map(|line| if line.contains("\"end\"") { format!("{CANARIES}{line}") } else { line.to_owned() }).collect()
+}
+
 /// An exit with a code and nothing else.
 fn exited(code: i32) -> Exit {
     Exit {
@@ -60,6 +73,7 @@ fn exited(code: i32) -> Exit {
         stdout: Captured::default(),
         stderr: Captured::default(),
         result: Captured::default(),
+        token: None,
         seconds: 0.5,
         cpu_seconds: 0.1,
         peak_memory: None,
@@ -80,4 +94,20 @@ fn text(bytes: impl AsRef<[u8]>) -> Captured {
 
 fn ran(exit: Exit) -> RunEvidence {
     RunEvidence { exit: Some(exit), ..RunEvidence::default() }
+}
+
+/// A canary run that went as it must, changed by `change`.
+fn canary_run(change: impl FnOnce(&mut CanaryRun)) -> CanaryRun {
+    let source = Source::draw(Some("demo")).unwrap();
+    let message = source.text.split('"').nth(1).unwrap();
+    let stdout = format!(
+        "{{\"reason\":\"build-finished\",\"success\":true}}\n\nrunning 2 tests\ntest {} ... ok\ntest {} ... FAILED\n\n\
+         failures:\n\n---- {} stdout ----\nthread '{}' panicked at tests/mixed.rs:7:5:\n\
+         assertion `left == right` failed: {message}\n\nfailures:\n    {}\n\n\
+         test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s\n",
+        source.passes, source.fails, source.fails, source.fails, source.fails,
+    );
+    let mut run = CanaryRun { exit: Exit { stdout: text(stdout), ..exited(101) }, source };
+    change(&mut run);
+    run
 }

@@ -75,7 +75,7 @@ fn junit_texts_get_their_outcome() {
     let failed = junit_run(1, &case("<failure message=\"a &lt; b&#10;second\"/>"));
     assert_eq!(failed.message.as_deref(), Some("a < b"));
     assert_eq!(failed.seen[0].id.as_str(), "m.C::t");
-    assert_eq!(failed.channel, Channel::File);
+    assert_eq!(failed.channel, Channel::Weak);
 }
 
 proptest! {

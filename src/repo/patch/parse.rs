@@ -279,6 +279,9 @@ impl Headers {
         let bare = |name: &Option<Vec<u8>>| name.as_deref().map(|n| strip(n, level));
         let others = |name: &Option<Vec<u8>>| name.as_deref().and_then(|n| other_reading(n, level));
         let (bare_old, bare_new) = (bare(&old), bare(&new));
+        if [&bare_old, &bare_new].into_iter().flatten().any(Vec::is_empty) {
+            return Err(malformed(first, "a header without a file name"));
+        }
         match (&bare_old, &bare_new) {
             (None, None) => Err(unnamed()),
             (None, Some(_)) => Ok(patch(Operation::Create, None, bare_new, Vec::new())),

@@ -362,6 +362,7 @@ fn malformed_patches_name_the_line() {
         ("diff --git a/x b/x\nGIT binary patch\nliteral 3\n~~~\n", 4),
         ("diff --git a/x b/y\nrename from x\n", 1),
         ("diff --git a/one two b/three four\n", 1),
+        ("diff --git a/x \n", 1),
     ] {
         match refuse(&base, patch) {
             PatchError::Malformed { line: found, .. } => assert_eq!(found, line, "{patch}"),

@@ -103,7 +103,7 @@ pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> R
 
 /// Puts an exit together.
 pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
-    let Ran { report, stdout, stderr, result } = ran;
+    let Ran { report, stdout, stderr, result, token } = ran;
     match report {
         Report::Setup { step, errno } => Err(SandboxError::Setup { step, source: io::Error::from_raw_os_error(errno) }),
         Report::Spawn { program, errno } => {
@@ -117,6 +117,7 @@ pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
             stdout,
             stderr,
             result,
+            token,
             seconds: ended.seconds,
             cpu_seconds: ended.cpu_seconds,
             peak_memory: ended.peak_memory,

@@ -1,6 +1,7 @@
 //! redgreen's side of one run: starts the helper, gives it the job, reads the pipes to their ends.
 
-use std::io::{IoSlice, PipeReader, Read, Write};
+use std::fs::File;
+use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
@@ -13,7 +14,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
 use super::protocol::{HELPER_ARG, Job, Report};
 use crate::fault;
-use crate::sandbox::{Captured, SandboxError};
+use crate::sandbox::{Captured, SandboxError, Token};
 
 /// How long the helper may take beyond the wall-clock limit: to set up, to kill, to clean up.
 const BEYOND: Duration = Duration::from_secs(180);
@@ -27,6 +28,8 @@ pub struct Ran {
     pub stdout: Captured,
     pub stderr: Captured,
     pub result: Captured,
+    /// What went into the result channel before the command started.
+    pub token: Option<Token>,
 }
 
 /// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled.
@@ -38,8 +41,9 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     let (control, theirs) = UnixStream::pair().map_err(broken("make a socket pair"))?;
     let (stdout, out) = std::io::pipe().map_err(broken("make a pipe"))?;
     let (stderr, err) = std::io::pipe().map_err(broken("make a pipe"))?;
-    let channel = if job.task.result_channel { Some(std::io::pipe().map_err(broken("make a pipe"))?) } else { None };
-    let (result, result_end) = channel.unzip();
+    let channel =
+        if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
+    let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
     let mut child = Helper(
         Command::new(helper)
             .arg0("redgreen-sandbox")
@@ -60,7 +64,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     let mut pipes = Pipes {
         control: Some(control),
         answer: Vec::new(),
-        streams: [Some(stdout), Some(stderr), result],
+        streams: [Some(OwnedFd::from(stdout).into()), Some(OwnedFd::from(stderr).into()), result],
         captured: Default::default(),
         cap: usize::try_from(job.task.limits.output).unwrap_or(usize::MAX),
     };
@@ -77,7 +81,17 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     })?;
     fault::point("sandbox.answer.read");
     let [stdout, stderr, result] = pipes.captured;
-    Ok(Ran { report, stdout, stderr, result })
+    Ok(Ran { report, stdout, stderr, result, token })
+}
+
+/// Both ends of a result channel: redgreen's and the command's. A socket, unlike a pipe, can't be opened again by its
+/// name in `/proc`. The token waits in it; nothing else ever goes that way.
+fn channel() -> std::io::Result<(File, UnixStream, Token)> {
+    let token = Token::fresh()?;
+    let (mut ours, theirs) = UnixStream::pair()?;
+    ours.write_all(format!("{}\n", token.as_str()).as_bytes())?;
+    ours.shutdown(std::net::Shutdown::Write)?;
+    Ok((OwnedFd::from(ours).into(), theirs, token))
 }
 
 /// A child that does not outlive its handle, and leaves no zombie.
@@ -112,7 +126,7 @@ struct Pipes {
     control: Option<UnixStream>,
     answer: Vec<u8>,
     /// Standard output, standard error, result channel; `None` when closed.
-    streams: [Option<PipeReader>; 3],
+    streams: [Option<File>; 3],
     captured: [Captured; 3],
     cap: usize,
 }
@@ -172,6 +186,8 @@ impl Pipes {
             Ok(0) => self.streams[number] = None,
             Ok(length) => keep(&mut self.captured[number], &buffer[..length], self.cap),
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            // A socket whose other end was closed with the token unread.
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.streams[number] = None,
             Err(error) => return Err(error),
         }
         Ok(())

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::plan::InstancePlan;
-use super::prepare::{Ready, State, Unavailable, interrupted, prepare};
+use super::prepare::{Ready, Unavailable, interrupted, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
+use super::second::{OfTheFix, Subject};
+use super::state::State;
 use crate::engine::{Event, SkipCause, TaskId};
 use crate::model::{Arm, CommentId, Digest, InfraReason, Instance, Outcome, Revision, RevisionStatus};
-use crate::oracle::{self, Controls, Policy, TestId};
+use crate::oracle::{self, Controls, Policy, TEST_CONFIGURATION, TestId};
 
 /// One instance with everything that is to be run on it, owned.
 pub(super) struct InstanceJob {
@@ -29,6 +31,13 @@ impl InstanceJob {
             revisions: plan.revisions.iter().map(|r| (*r).clone()).collect(),
             missing: plan.missing.clone(),
         }
+    }
+}
+
+impl InstanceJob {
+    /// How many comments have an oracle.
+    fn oracles(&self) -> usize {
+        self.comments.iter().filter(|comment| self.instance.oracle(comment).is_some()).count()
     }
 }
 
@@ -92,15 +101,21 @@ async fn run_oracle(
     };
     let mut expected: Option<Vec<TestId>> = None;
     let mut merged = None;
+    let mut merged_marks = Vec::new();
     if let Some(state) = &ready.merged {
         let runs = runs(shared, job, ready, &bound, state, &Arm::merged(), 1, &mut expected).await?;
-        put_runs(shared, job, comment, &Arm::merged(), None, &runs, bound.marks(shared, state))?;
+        if !bound.test_configuration(state).is_empty() {
+            merged_marks.push(TEST_CONFIGURATION.to_owned());
+        }
+        put_runs(shared, job, comment, &Arm::merged(), None, &runs, merged_marks.clone())?;
+        state.oracle_is_done(job.oracles()).await;
         merged = Some(runs);
     }
     let head = {
         let mut expected = expected.clone();
         runs(shared, job, ready, &bound, &ready.head, &Arm::head(), 1, &mut expected).await?
     };
+    ready.head.oracle_is_done(job.oracles()).await;
     put_runs(shared, job, comment, &Arm::head(), None, &head, Vec::new())?;
 
     let controls = Controls {
@@ -128,11 +143,16 @@ async fn run_oracle(
         }
         return Ok(());
     }
+    let fix = Arc::new(Subject { shared, job, ready, bound: &bound, expected: &expected }.of_the_fix().await?);
+    if let Some(runs) = merged.as_mut().filter(|_| !fix.keys.is_empty()) {
+        runs.with_head_configuration.clone_from(&fix.keys);
+        put_runs(shared, job, comment, &Arm::merged(), None, runs, merged_marks)?;
+    }
     let mut tasks = JoinSet::new();
     for index in 0..job.revisions.len() {
-        let (shared, job, ready, bound, expected) =
-            (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone());
-        tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected).await });
+        let (shared, job, ready, bound, expected, fix) =
+            (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone(), fix.clone());
+        tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected, &fix).await });
     }
     let mut result = Ok(());
     while let Some(ended) = tasks.join_next().await {
@@ -149,6 +169,7 @@ async fn run_revision(
     bound: &Arc<Bound>,
     index: usize,
     mut expected: Option<Vec<TestId>>,
+    fix: &OfTheFix,
 ) -> Result<(), ScoreError> {
     let revision = &job.revisions[index];
     let skip = |state: RowState, reason: &str| -> Result<(), ScoreError> {
@@ -173,19 +194,25 @@ async fn run_revision(
         Ok(state) => state,
         Err(problem) => return skip(RowState::Patch { problem: problem.clone() }, &format!("patch: {problem}")),
     };
-    let runs = runs(shared, job, ready, bound, state, &revision.arm, revision.attempt, &mut expected).await?;
-    put_runs(shared, job, bound.comment(), &revision.arm, Some(revision), &runs, bound.marks(shared, state))
+    let (arm, attempt) = (&revision.arm, revision.attempt);
+    let mut runs = runs(shared, job, ready, bound, state, arm, attempt, &mut expected).await?;
+    let second = Subject { shared, job, ready, bound, expected: &expected };
+    let marks = second.add(state, arm, attempt, fix, &mut runs).await?;
+    state.oracle_is_done(job.oracles()).await;
+    put_runs(shared, job, bound.comment(), arm, Some(revision), &runs, marks)
 }
 
 /// The repeats of one oracle on one state.
-struct Runs {
-    keys: Vec<Digest>,
-    outcomes: Vec<Outcome>,
-    infra: Option<Unavailable>,
+pub(super) struct Runs {
+    pub(super) keys: Vec<Digest>,
+    pub(super) outcomes: Vec<Outcome>,
+    /// The same runs with head's test configuration.
+    pub(super) with_head_configuration: Vec<Digest>,
+    pub(super) infra: Option<Unavailable>,
 }
 
 #[expect(clippy::too_many_arguments, reason = "what is run, on what, as what")]
-async fn runs(
+pub(super) async fn runs(
     shared: &Arc<Shared>,
     job: &Arc<InstanceJob>,
     ready: &Arc<Ready>,
@@ -195,7 +222,7 @@ async fn runs(
     attempt: u32,
     expected: &mut Option<Vec<TestId>>,
 ) -> Result<Runs, ScoreError> {
-    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), infra: None };
+    let mut runs = Runs { keys: Vec::new(), outcomes: Vec::new(), with_head_configuration: Vec::new(), infra: None };
     for repeat in 1..=shared.settings.repeat {
         let task = TaskId {
             instance_id: job.instance.instance_id.clone(),
@@ -203,6 +230,7 @@ async fn runs(
             arm: arm.clone(),
             attempt,
             repeat,
+            with_head_configuration: !state.laid_over.is_empty(),
         };
         match run_state(shared, ready, bound, state, expected.as_deref(), task).await? {
             Made::Recorded(record) => {
@@ -215,6 +243,12 @@ async fn runs(
             }
             Made::Infra(why) => {
                 runs.outcomes.push(Outcome::Infra(why.class));
+                let count = u64::from(shared.settings.repeat - repeat);
+                if count > 0 {
+                    let instance_id = job.instance.instance_id.clone();
+                    let reason = format!("{}: {}", why.class.as_str(), why.detail);
+                    shared.events.send(Event::TasksSkipped { count, instance_id, reason, cause: cause_of(&why) });
+                }
                 runs.infra = Some(why);
                 break;
             }
@@ -292,7 +326,9 @@ fn put_runs(
 ) -> Result<(), ScoreError> {
     let state = match &runs.infra {
         Some(why) => infra(shared, why)?,
-        None => RowState::Runs { keys: runs.keys.clone() },
+        None => {
+            RowState::Runs { keys: runs.keys.clone(), with_head_configuration: runs.with_head_configuration.clone() }
+        }
     };
     let mut row = row(job, comment, arm, revision, state);
     row.marks = marks;

@@ -9,6 +9,8 @@ mod roster;
 mod row;
 mod run;
 mod runner;
+mod second;
+mod state;
 mod verdicts;
 
 pub use plan::{InstancePlan, Plan, Selection, plan};

@@ -1,19 +1,19 @@
 //! Makes an instance ready: repository, trees, environment, patches.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::OnceCell;
 use tokio_util::sync::CancellationToken;
 
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
+use super::state::State;
 use crate::engine::Event;
-use crate::fault;
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
-use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, Repository, apply_patch};
+use crate::fault;
+use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
+use crate::repo::{ChangeSet, RepoError, Repository, TreePath, apply_patch};
 use crate::sandbox::Mount;
 use crate::store::cache::{self, Bucket};
 
@@ -66,53 +66,20 @@ pub(super) struct Ready {
     pub(super) head: Arc<State>,
     /// Each revision's state, or why its patch was rejected, in the job's order.
     pub(super) revisions: Vec<Result<Arc<State>, String>>,
+    /// States with head's versions of test configuration, by their changes and what was laid over.
+    laid: Mutex<HashMap<(Digest, Vec<String>), Arc<State>>>,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
 }
 
-/// A state of the code: the head tree with a change.
-pub(super) struct State {
-    /// The change.
-    pub(super) changes: ChangeSet,
-    /// How the patch came to apply, message by message; empty for head and merged.
-    pub(super) log: Vec<String>,
-    layer: OnceCell<(PathBuf, Vec<PathBuf>)>,
-}
-
-impl State {
-    fn new(changes: ChangeSet, log: Vec<String>) -> Arc<Self> {
-        Arc::new(Self { changes, log, layer: OnceCell::new() })
-    }
-
-    /// The directory of changed files and the list of removed ones, written when first needed.
-    pub(super) async fn layer(
-        self: &Arc<Self>,
-        scratch: &Path,
-        owner: (u32, u32),
-    ) -> Result<(Option<PathBuf>, Vec<PathBuf>), Unavailable> {
-        if self.changes.is_empty() {
-            return Ok((None, Vec::new()));
-        }
-        let layer = self
-            .layer
-            .get_or_try_init(|| async {
-                let state = self.clone();
-                let scratch = scratch.to_owned();
-                blocking(move || {
-                    let dir = tempfile::Builder::new()
-                        .prefix("change-")
-                        .tempdir_in(scratch)
-                        .map_err(|e| disk(&e.to_string()))?
-                        .keep();
-                    fault::point("score.change.made");
-                    let removed = state.changes.materialise(&dir, owner).map_err(|e| of_repo(&e))?;
-                    fault::point("score.change.written");
-                    Ok((dir, removed))
-                })
-                .await
-            })
-            .await?;
-        Ok((Some(layer.0.clone()), layer.1.clone()))
+impl Ready {
+    /// A revision's state with head's versions of `paths`, which it touches. Oracles that want the same share it.
+    pub(super) fn with_head_versions(&self, state: &Arc<State>, paths: &BTreeSet<TreePath>) -> Arc<State> {
+        let changes = state.changes.without(paths);
+        let laid_over: Vec<String> = paths.iter().map(ToString::to_string).collect();
+        let mut laid = self.laid.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (changes.digest(), laid_over.clone());
+        laid.entry(key).or_insert_with(|| State::new(changes, state.log.clone(), laid_over)).clone()
     }
 }
 
@@ -156,9 +123,10 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         snapshot: trees.snapshot,
         tree: trees.tree,
         environment,
-        merged: trees.merged.map(|changes| State::new(changes, Vec::new())),
-        head: State::new(ChangeSet::default(), Vec::new()),
+        merged: trees.merged.map(|changes| State::new(changes, Vec::new(), Vec::new())),
+        head: State::new(ChangeSet::default(), Vec::new(), Vec::new()),
         revisions: trees.revisions,
+        laid: Mutex::default(),
         scratch,
     })
 }
@@ -214,7 +182,7 @@ fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Re
 fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<State>, String> {
     let base = repository.tree_of(head).map_err(|e| e.to_string())?;
     let applied = apply_patch(&base, patch).map_err(|e| e.to_string())?;
-    Ok(State::new(applied.changes, applied.log))
+    Ok(State::new(applied.changes, applied.log, Vec::new()))
 }
 
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
@@ -281,7 +249,7 @@ pub(super) fn disk(detail: &str) -> Unavailable {
     Unavailable::new(InfraReason::Disk, detail)
 }
 
-fn of_repo(error: &RepoError) -> Unavailable {
+pub(super) fn of_repo(error: &RepoError) -> Unavailable {
     let class = if error.is_disk() { InfraReason::Disk } else { InfraReason::Repository };
     Unavailable::new(class, error.to_string())
 }

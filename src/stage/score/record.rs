@@ -13,7 +13,7 @@ use crate::sandbox::{End, Isolation};
 pub const STAGE: &str = "oracle";
 
 /// The version of the records' format; part of every key.
-pub const RECORD_SCHEMA: u32 = 1;
+pub const RECORD_SCHEMA: u32 = 2;
 
 /// What one run of one oracle on one state of the code showed. Never written for infra.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -36,7 +36,7 @@ pub struct OracleRecord {
     pub message: Option<String>,
     /// The first line of it as the framework's text output has it (pytest's first `E ` line without the mark).
     pub first_line: Option<String>,
-    /// How the result came out: `reporter`, `weak`, `file`.
+    /// How the result came out: `reporter`, `weak`.
     pub channel: String,
     /// How the main process ended.
     pub end: End,

@@ -40,6 +40,9 @@ pub enum RowState {
     Runs {
         /// The records' keys, in the order of the repeats.
         keys: Vec<Digest>,
+        /// The keys of the same runs with head's test configuration, where there was need for them.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        with_head_configuration: Vec<Digest>,
     },
     /// The comment has no accepted oracle.
     NoOracle,

@@ -1,18 +1,20 @@
 //! One oracle run: its key, its record, its evidence, and trying again after infrastructure failures.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
 use super::instance::InstanceJob;
-use super::prepare::{Ready, State, Unavailable, disk, interrupted};
+use super::prepare::{Ready, Unavailable, disk, interrupted};
 use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
 use super::run::{InfraCause, ScoreError, Shared, Summary};
+use super::state::State;
 use crate::engine::{Event, TaskId};
 use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
-use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, Subject, TestId};
+use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, TestConfiguration, TestId};
+use crate::repo::TreePath;
 use crate::sandbox::{End, Exit};
 
 /// Numbers of a run.
@@ -51,6 +53,7 @@ impl Counters {
 pub(super) struct Bound {
     oracle: Oracle,
     plan: Plan,
+    configuration: TestConfiguration,
     key: Value,
 }
 
@@ -85,6 +88,8 @@ impl Bound {
             settings.policy,
         )
         .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
+        let configuration =
+            shared.services.frameworks.test_configuration(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let framework = shared.services.frameworks.digest(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let limits = &settings.limits;
         let key = json!({
@@ -108,7 +113,7 @@ impl Bound {
             },
             "isolation": shared.services.sandbox.isolation(),
         });
-        Ok(Self { oracle, plan, key })
+        Ok(Self { oracle, plan, configuration, key })
     }
 
     pub(super) fn comment(&self) -> &CommentId {
@@ -120,12 +125,9 @@ impl Bound {
         &self.oracle.before
     }
 
-    /// Marks that a state earns before it is run.
-    pub(super) fn marks(&self, shared: &Shared, state: &State) -> Vec<String> {
-        let paths = state.changes.paths().filter_map(|p| p.to_str());
-        // The definitions were checked when they were read.
-        let touches = shared.services.frameworks.touches_test_configuration(paths, self.oracle.framework);
-        if touches.unwrap_or(false) { vec!["test-configuration".to_owned()] } else { Vec::new() }
+    /// The files that steer this oracle's framework among those that a state changes.
+    pub(super) fn test_configuration(&self, state: &State) -> BTreeSet<TreePath> {
+        state.changes.paths().filter(|path| self.configuration.has(path.as_path())).cloned().collect()
     }
 
     fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
@@ -133,6 +135,9 @@ impl Bound {
         inputs["changes"] = json!(state.changes.digest());
         inputs["expected"] = json!(expected);
         inputs["repeat"] = json!(repeat);
+        if !state.laid_over.is_empty() {
+            inputs["head_configuration"] = json!(state.laid_over);
+        }
         (digest_json(&inputs), inputs)
     }
 }
@@ -220,29 +225,16 @@ async fn attempt(
     task: &TaskId,
 ) -> Result<(RunEvidence, Classified), Unavailable> {
     let sandbox = shared.services.sandbox.as_ref();
-    let (layer, remove) = state.layer(ready.scratch.path(), sandbox.owner()).await?;
-    let mut workspace: Vec<_> = layer.into_iter().collect();
-    workspace.extend(ready.environment.workspace_layers.iter().cloned());
-    workspace.push(ready.snapshot.clone());
-    let subject = Subject {
-        mounts: ready.environment.mounts.clone(),
-        workspace,
-        remove,
-        variables: ready.environment.variables.clone(),
-        tools: ready.environment.tools.clone(),
-        rebuild: ready.environment.rebuild.clone(),
-    };
+    let subject = state.subject(ready, sandbox.owner()).await?;
+    let (limits, scratch, stop) = (&shared.settings.limits, ready.scratch.path(), &shared.scheduler.stop);
     let mut tries = 0;
     loop {
-        let ended = oracle::run_once(
-            sandbox,
-            &subject,
-            &bound.plan,
-            &shared.settings.limits,
-            ready.scratch.path(),
-            &shared.scheduler.stop,
-        )
-        .await;
+        let ended = match state.rebuilt(sandbox, &subject, limits, scratch, stop).await {
+            Ok(rebuilt) => {
+                oracle::run_rebuilt(sandbox, &subject, rebuilt.as_deref(), &bound.plan, limits, scratch, stop).await
+            }
+            Err(error) => Err(error),
+        };
         let why = match ended {
             Ok(evidence) => {
                 let classified = oracle::classify(&bound.plan, &evidence, expected);
@@ -273,8 +265,13 @@ fn record(
     classified: Classified,
 ) -> Result<OracleRecord, ScoreError> {
     let mut kept = BTreeMap::new();
-    let exits = [("", &evidence.exit), ("rebuild-", &evidence.rebuild), ("probe-", &evidence.probe)];
-    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.as_ref().map(|exit| (prefix, exit))) {
+    let exits = [
+        ("", evidence.exit.as_ref()),
+        ("rebuild-", evidence.rebuild.as_ref()),
+        ("probe-", evidence.probe.as_ref()),
+        ("canary-", evidence.canary.as_ref().map(|run| &run.exit)),
+    ];
+    for (prefix, exit) in exits.iter().filter_map(|(prefix, exit)| exit.map(|exit| (prefix, exit))) {
         for (name, captured) in [("stdout", &exit.stdout), ("stderr", &exit.stderr), ("result", &exit.result)] {
             if !captured.bytes.is_empty() {
                 kept.insert(format!("{prefix}{name}"), shared.run.put_blob(&captured.bytes)?);

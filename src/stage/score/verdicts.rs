@@ -38,19 +38,25 @@ pub fn verdicts<E>(
         .collect();
     known.sort_by(|(a, _), (b, _)| sort_key(a).cmp(&sort_key(b)));
 
-    let mut loaded: HashMap<Digest, Vec<OracleRecord>> = HashMap::new();
+    let mut loaded: HashMap<Digest, Loaded> = HashMap::new();
     let mut lost = 0;
     for (row, _) in &known {
-        let RowState::Runs { keys } = &row.state else { continue };
+        let RowState::Runs { keys, with_head_configuration } = &row.state else { continue };
         let mut records = Vec::new();
-        for key in keys {
+        for key in keys.iter().chain(with_head_configuration) {
             match record(key)? {
                 Some(found) => records.push(found),
                 None => break,
             }
         }
-        lost += usize::from(records.len() != keys.len());
-        loaded.insert(row.id(), if records.len() == keys.len() { records } else { Vec::new() });
+        let found = if records.len() == keys.len() + with_head_configuration.len() {
+            let with_head_configuration = records.split_off(keys.len());
+            Loaded { records, with_head_configuration }
+        } else {
+            lost += 1;
+            Loaded::default()
+        };
+        loaded.insert(row.id(), found);
     }
 
     let mut controls: HashMap<(&InstanceId, &CommentId), ControlRuns> = HashMap::new();
@@ -85,16 +91,34 @@ pub fn verdicts<E>(
         [Arm::HEAD, Arm::MERGED].into_iter().find(is_gone).filter(|_| policy == Policy::Strict)
     };
 
-    let none = ControlRuns::default();
+    let (none, nothing) = (ControlRuns::default(), Loaded::default());
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
-        let records = loaded.get(&row.id()).map(Vec::as_slice).unwrap_or_default();
-        let first_line = records.iter().find(|r| r.outcome != Outcome::Passed).and_then(|r| r.first_line.clone());
-        scored.first_lines.push(first_line);
-        scored.verdicts.push(verdict(row, records, &controls.borrowed(), policy, gone(row)));
+        let loaded = loaded.get(&row.id()).unwrap_or(&nothing);
+        scored.first_lines.push(loaded.bad(row).and_then(|r| r.first_line.clone()));
+        scored.verdicts.push(verdict(row, loaded, &controls.borrowed(), policy, gone(row)));
     }
     Ok(scored)
+}
+
+/// The records behind one row.
+#[derive(Debug, Default)]
+struct Loaded {
+    records: Vec<OracleRecord>,
+    with_head_configuration: Vec<OracleRecord>,
+}
+
+impl Loaded {
+    fn all(&self) -> impl Iterator<Item = &OracleRecord> {
+        self.records.iter().chain(&self.with_head_configuration)
+    }
+
+    /// The first run that did not pass. What the fix shows with head's test configuration is nothing against it.
+    fn bad(&self, row: &Row) -> Option<&OracleRecord> {
+        let second = self.with_head_configuration.iter().filter(|_| !row.arm.is_state());
+        self.records.iter().chain(second).find(|r| r.outcome != Outcome::Passed)
+    }
 }
 
 /// The outcomes of one oracle's controls.
@@ -115,19 +139,17 @@ fn sort_key(row: &Row) -> (&InstanceId, &CommentId, &Arm, &Option<String>, &Opti
     (&row.instance_id, &row.comment, &row.arm, &row.agent, &row.model, row.attempt)
 }
 
-fn outcomes_of(loaded: &HashMap<Digest, Vec<OracleRecord>>, row: &Row) -> Vec<Outcome> {
-    let outcomes: Vec<_> = loaded.get(&row.id()).into_iter().flatten().map(|r| r.outcome.clone()).collect();
+fn outcomes_of(loaded: &HashMap<Digest, Loaded>, row: &Row) -> Vec<Outcome> {
+    let records = loaded.get(&row.id()).map(|loaded| loaded.records.as_slice()).unwrap_or_default();
+    let outcomes: Vec<_> = records.iter().map(|r| r.outcome.clone()).collect();
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 
-fn verdict(
-    row: &Row,
-    records: &[OracleRecord],
-    controls: &Controls<'_>,
-    policy: Policy,
-    gone: Option<&str>,
-) -> Verdict {
-    let mut outcomes: Vec<Outcome> = records.iter().map(|r| r.outcome.clone()).collect();
+fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy, gone: Option<&str>) -> Verdict {
+    let outcomes = |records: &[OracleRecord]| records.iter().map(|r| r.outcome.clone()).collect::<Vec<_>>();
+    let with_head_configuration = outcomes(&loaded.with_head_configuration);
+    let records = loaded.records.as_slice();
+    let mut outcomes = outcomes(records);
     let mut marks = row.marks.clone();
     let mut log_of_failure = None;
     let plain = |kind, reason| Decision { verdict: kind, reason: Some(reason), marks: Vec::new() };
@@ -137,9 +159,18 @@ fn verdict(
         }
         RowState::Runs { .. } | RowState::Patch { .. } | RowState::NoChanges if gone.is_some() => {
             let control = gone.unwrap_or_default();
-            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")))
+            plain(
+                VerdictKind::Invalid,
+                VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")),
+            )
         }
-        RowState::Runs { .. } => oracle::decide(policy, controls, Attempt::Runs(&outcomes)),
+        RowState::Runs { .. } if row.arm.is_state() || with_head_configuration.is_empty() => {
+            oracle::decide(policy, controls, Attempt::Runs(&outcomes))
+        }
+        RowState::Runs { .. } => {
+            let attempt = Attempt::RunsTwice { runs: &outcomes, with_head_configuration: &with_head_configuration };
+            oracle::decide(policy, controls, attempt)
+        }
         RowState::Missing => oracle::decide(policy, controls, Attempt::Missing),
         RowState::NoChanges => oracle::decide(policy, controls, Attempt::NoChanges),
         RowState::Patch { problem } => oracle::decide(policy, controls, Attempt::Patch(problem)),
@@ -156,10 +187,10 @@ fn verdict(
         }
     };
     marks.extend(decision.marks.iter().map(|m| (*m).to_owned()));
-    if records.iter().any(|r| r.channel == "weak") {
+    if loaded.all().any(|r| r.channel == "weak") {
         marks.push("channel: weak".to_owned());
     }
-    let telling = records.iter().find(|r| r.outcome != Outcome::Passed).or_else(|| records.first());
+    let telling = loaded.bad(row).or_else(|| records.first());
     let mut evidence = Extra::new();
     if let Some(record) = telling {
         evidence.extend(record.evidence.iter().map(|(name, digest)| (name.clone(), digest.as_str().into())));
@@ -178,11 +209,13 @@ fn verdict(
         model: row.model.clone(),
         attempt: row.attempt,
         outcomes,
+        with_head_configuration,
         verdict: decision.verdict,
         reason: decision.reason.map(|r| r.to_string()),
         marks,
         message: telling.and_then(|r| r.message.clone()),
-        seconds: records.iter().map(|r| r.seconds).sum(),
+        // Not `sum`, which makes nothing at all a negative zero.
+        seconds: loaded.all().fold(0.0, |seconds, r| seconds + r.seconds),
         isolation: telling.and_then(|r| serde_json::to_value(&r.isolation).ok()).unwrap_or_default(),
         key: telling.map(|r| r.key.clone()),
         evidence,

@@ -137,7 +137,7 @@ fn a_missing_test_is_infra_for_its_oracle_alone() {
 
     note: few comments (3): intervals are wide, and small differences mean nothing
     note: 6 verdicts are of oracles without a `merged` control, as no merged commit is known
-    note: 11 verdicts come from a framework that leaves only its text and exit code
+    note: 11 verdicts come from a framework whose result the code under test could write
     note: 6 cells are invalid, nothing can be said of them: infra: environment 6
     ----- stderr
     run: [place]/run

@@ -102,7 +102,9 @@ fn half_made_entries_of_the_dead_go_and_those_of_the_living_stay() {
         names
     };
     // Dead while it made a layer, a tree, a clone: all three at different times.
-    for (run, fault) in [("run-a", "repo.clone.made:1"), ("run-b", "repo.snapshot.written:1"), ("run-c", "layer.log.written:1")] {
+    for (run, fault) in
+        [("run-a", "repo.clone.made:1"), ("run-b", "repo.snapshot.written:1"), ("run-c", "layer.log.written:1")]
+    {
         let (_, status) = stand.start(run, Some(fault)).end();
         assert!(!status.success());
         assert_eq!(half(&stand).len(), 1, "{run}: {:?}", half(&stand));

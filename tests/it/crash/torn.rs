@@ -80,42 +80,49 @@ fn a_run_folder_after_a_power_cut_says_nothing_wrong_and_heals() {
         Kind::Everything,
     ];
     let cases: Vec<(Kind, Left)> = kinds.iter().flat_map(|kind| ALL.map(|left| (*kind, left))).collect();
-    in_parallel(&cases, |case| format!("{case:?}"), |(kind, left)| {
-        let stand = finished.copy();
-        let torn = kind.files(&stand);
-        assert!(!torn.is_empty());
-        torn.iter().for_each(|path| left.apply(path));
-        // Before anything is done again: no verdict that is wrong, and no crash.
-        let ran = stand.redgreen(&["report", "run", "--json"]);
-        match ran.code {
-            Some(0) => {
-                let report = ran.json();
-                assert_not_wrong(&report, &template.expected.report);
-                if let (Kind::Rows("head" | "merged"), _) = (kind, left) {
-                    let rows = report["verdicts"].as_array().unwrap();
-                    let arm = |row: &&serde_json::Value| row["arm"] == "fox";
-                    assert!(rows.iter().filter(arm).all(|row| row["verdict"] == "invalid"), "{rows:#?}");
+    in_parallel(
+        &cases,
+        |case| format!("{case:?}"),
+        |(kind, left)| {
+            let stand = finished.copy();
+            let torn = kind.files(&stand);
+            assert!(!torn.is_empty());
+            torn.iter().for_each(|path| left.apply(path));
+            // Before anything is done again: no verdict that is wrong, and no crash.
+            let ran = stand.redgreen(&["report", "run", "--json"]);
+            match ran.code {
+                Some(0) => {
+                    let report = ran.json();
+                    assert_not_wrong(&report, &template.expected.report);
+                    if let (Kind::Rows("head" | "merged"), _) = (kind, left) {
+                        let rows = report["verdicts"].as_array().unwrap();
+                        let arm = |row: &&serde_json::Value| row["arm"] == "fox";
+                        assert!(rows.iter().filter(arm).all(|row| row["verdict"] == "invalid"), "{rows:#?}");
+                    }
+                    if matches!(
+                        (kind, left),
+                        (Kind::All("rows") | Kind::Rows(_), Left::Nothing | Left::Half | Left::Zeros)
+                    ) {
+                        assert!(report["notes"].to_string().contains("rows cannot be read"), "{}", report["notes"]);
+                    }
                 }
-                if matches!((kind, left), (Kind::All("rows") | Kind::Rows(_), Left::Nothing | Left::Half | Left::Zeros)) {
-                    assert!(report["notes"].to_string().contains("rows cannot be read"), "{}", report["notes"]);
-                }
+                // Without a manifest or the roster there is no report.
+                Some(2 | 3) => assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr),
+                code => panic!("{code:?} {}", ran.stderr),
             }
-            // Without a manifest or the roster there is no report.
-            Some(2 | 3) => assert!(ran.stderr.starts_with("error: "), "{}", ran.stderr),
-            code => panic!("{code:?} {}", ran.stderr),
-        }
-        // Without a manifest it is no run folder, and `--out` says so: nothing is written into a folder of others.
-        if matches!((kind, left), (Kind::All("manifest.json"), Left::NoFile)) {
-            let ran = stand.run("run", None);
-            assert!(ran.code == Some(2) && ran.stderr.contains("is no run folder"), "{}", ran.stderr);
-            return;
-        }
-        stand.run("run", None).exits(0);
-        stand.seen("run").assert_is(&template.expected);
-        let events = fs_err::read_to_string(stand.join("run/events.jsonl")).unwrap();
-        events.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).unwrap()));
-        stand.assert_clean();
-    });
+            // Without a manifest it is no run folder, and `--out` says so: nothing is written into a folder of others.
+            if matches!((kind, left), (Kind::All("manifest.json"), Left::NoFile)) {
+                let ran = stand.run("run", None);
+                assert!(ran.code == Some(2) && ran.stderr.contains("is no run folder"), "{}", ran.stderr);
+                return;
+            }
+            stand.run("run", None).exits(0);
+            stand.seen("run").assert_is(&template.expected);
+            let events = fs_err::read_to_string(stand.join("run/events.jsonl")).unwrap();
+            events.lines().for_each(|line| drop(serde_json::from_str::<serde_json::Value>(line).unwrap()));
+            stand.assert_clean();
+        },
+    );
 }
 
 #[test]
@@ -130,21 +137,26 @@ fn a_cache_after_a_power_cut_is_made_again() {
         files.into_iter().filter(|file| file.to_str().unwrap().ends_with(name)).collect()
     };
     let cases: Vec<_> = [".complete", "layer.json"].iter().flat_map(|name| ALL.map(|left| (*name, left))).collect();
-    in_parallel(&cases, |case| format!("{case:?}"), |(name, left)| {
-        let stand = finished.copy();
-        let torn = markers(&stand, name);
-        assert!(torn.len() >= 2, "{torn:?}");
-        // What the marker vouched for may be anything now.
-        for path in &torn {
-            let entry = if *name == ".complete" { path.with_extension("") } else { path.parent().unwrap().to_owned() };
-            for file in files_below(&entry).into_iter().filter(|file| file != path && !file.ends_with(".git")) {
-                Left::Nothing.apply(&file);
+    in_parallel(
+        &cases,
+        |case| format!("{case:?}"),
+        |(name, left)| {
+            let stand = finished.copy();
+            let torn = markers(&stand, name);
+            assert!(torn.len() >= 2, "{torn:?}");
+            // What the marker vouched for may be anything now.
+            for path in &torn {
+                let entry =
+                    if *name == ".complete" { path.with_extension("") } else { path.parent().unwrap().to_owned() };
+                for file in files_below(&entry).into_iter().filter(|file| file != path && !file.ends_with(".git")) {
+                    Left::Nothing.apply(&file);
+                }
+                left.apply(path);
             }
-            left.apply(path);
-        }
-        stand.run("run-fresh", None).exits(0);
-        stand.seen("run-fresh").assert_is(&expected);
-        assert_eq!(markers(&stand, name).len(), torn.len());
-        stand.assert_clean();
-    });
+            stand.run("run-fresh", None).exits(0);
+            stand.seen("run-fresh").assert_is(&expected);
+            assert_eq!(markers(&stand, name).len(), torn.len());
+            stand.assert_clean();
+        },
+    );
 }

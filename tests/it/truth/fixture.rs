@@ -32,6 +32,8 @@ pub struct Oracle {
     framework: String,
     pub file: String,
     install_as: Option<String>,
+    #[serde(default)]
+    needs_conftest: bool,
     pub text: String,
 }
 
@@ -109,6 +111,7 @@ impl Oracle {
             "test": self.file,
             "framework": self.framework,
             "install_as": self.install_as,
+            "needs_conftest": self.needs_conftest,
         })
     }
 }

@@ -25,7 +25,7 @@ pub struct Init<'a> {
     pub job: &'a Job,
     /// Messages to the supervisor; its first byte back is the permission to start.
     pub sync: OwnedFd,
-    /// The write end of the result channel.
+    /// The command's end of the result channel.
     pub result: Option<OwnedFd>,
     /// Files of the cgroup to join through.
     pub join: Vec<fs::File>,
@@ -88,10 +88,7 @@ impl Init<'_> {
             }
         }
         // A program may open its own output again by name (`/dev/stderr`), which a foreign pipe would refuse.
-        for pipe in
-            [Some(rustix::stdio::stdout()), Some(rustix::stdio::stderr()), self.result.as_ref().map(OwnedFd::as_fd)]
-        {
-            let Some(pipe) = pipe else { continue };
+        for pipe in [rustix::stdio::stdout(), rustix::stdio::stderr()] {
             place::give(pipe, owner).step(|| "give the pipes to the command".to_owned())?;
         }
         Ok(workspace)
@@ -99,11 +96,12 @@ impl Init<'_> {
 
     /// Forks the command and waits until it is one.
     fn start(&mut self, command: &Command<'_>) -> Result<i32, Report> {
-        let (mut said, saying) = std::io::pipe().step(|| "make a pipe".to_owned())?;
+        let (mut said, end) = std::io::pipe().step(|| "make a pipe".to_owned())?;
         // Away from the number that the result channel takes in the command's process: why a command did not start would
         // be lost there.
-        let saying = rustix::io::fcntl_dupfd_cloexec(&saying, OUT_OF_THE_WAY).step(|| "move a pipe".to_owned())?;
+        let saying = rustix::io::fcntl_dupfd_cloexec(&end, OUT_OF_THE_WAY).step(|| "move a pipe".to_owned())?;
         let saying = std::fs::File::from(saying);
+        drop(end);
         let (waiting, mut release) = std::io::pipe().step(|| "make a pipe".to_owned())?;
         let flags = if self.job.privilege == Privilege::Root { libc::CLONE_NEWUSER } else { 0 };
         let pid = sys::clone(flags).step(|| "fork in a new user namespace".to_owned())?;
@@ -134,7 +132,10 @@ impl Init<'_> {
             return if became_another_program(pid) {
                 Ok(pid)
             } else {
-                Err(Report::Setup { step: "keep the command's process alive until it starts".to_owned(), errno: libc::ESRCH })
+                Err(Report::Setup {
+                    step: "keep the command's process alive until it starts".to_owned(),
+                    errno: libc::ESRCH,
+                })
             };
         }
         let broken = |_| Report::Setup { step: "read why the command did not start".to_owned(), errno: libc::EIO };
@@ -206,7 +207,10 @@ impl Init<'_> {
 
 /// Whether a child that was not waited for yet has executed a program since it was forked, be it dead or alive.
 fn became_another_program(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| flags(&stat)).is_none_or(|f| f & FORK_NO_EXEC == 0)
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| flags(&stat))
+        .is_none_or(|f| f & FORK_NO_EXEC == 0)
 }
 
 /// Descriptors from here on are in nobody's way.
