@@ -7,6 +7,7 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::settings::{Layers, Source, Sourced};
 use super::variables;
+use crate::engine::PhaseLimits;
 use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
 use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
@@ -35,6 +36,11 @@ pub(super) struct CacheOption {
 }
 
 impl CacheOption {
+    /// This option, or where it was not given another folder.
+    pub(super) fn or(&self, other: Option<&Path>) -> Self {
+        Self { cache: self.cache.clone().or_else(|| other.map(Path::to_owned)) }
+    }
+
     /// The cache folder, absolute.
     pub(super) fn resolve(&self, layers: &Layers) -> Result<Sourced<PathBuf>, CliError> {
         let picked = layers.pick(
@@ -241,12 +247,15 @@ pub(super) fn environments(
     cache: &Path,
     offline: bool,
     definitions: &[PathBuf],
+    phases: &PhaseLimits,
     sandbox: Arc<dyn Sandbox>,
 ) -> Result<Environments, CliError> {
     let all = variables::all();
     let mut settings = EnvironmentSettings::new(cache.to_owned(), HostVariables::pick(all.clone()));
     settings.definitions = definitions.to_vec();
     settings.offline = offline;
+    settings.fetch_limits.wall = phases.fetch;
+    settings.build_limits.wall = phases.build;
     settings.network = NetworkSettings::gather(&all);
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
 }
@@ -276,6 +285,7 @@ pub(super) fn services(
     repositories: &RepositoryOptions,
     definition_folders: &[PathBuf],
     sandbox_kind: Option<String>,
+    phases: &PhaseLimits,
     bench: &Path,
 ) -> Result<Services, CliError> {
     let cache = cache.resolve(layers)?.value;
@@ -305,9 +315,11 @@ pub(super) fn services(
             .because(&e)
             .hint("free some room there, or name another one with `--cache DIR`")
     })?;
-    let environments = environments(&cache, repositories.offline.value, &folders, sandbox.clone())?;
+    let environments = environments(&cache, repositories.offline.value, &folders, phases, sandbox.clone())?;
+    let mut sources = repo_sources(&repositories, &cache, vec![bench.join("repos")]);
+    sources.retries.limit = phases.repository;
     Ok(Services {
-        repositories: repo_sources(&repositories, &cache, vec![bench.join("repos")]),
+        repositories: sources,
         environments: Arc::new(environments),
         sandbox,
         cache,

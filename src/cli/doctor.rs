@@ -9,6 +9,7 @@ use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::Status;
 use super::printer::Printer;
 use super::settings::Source;
+use crate::engine::PhaseLimits;
 use crate::model::{EnvironmentSpec, ProjectMode};
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::store::Scratch;
@@ -61,7 +62,7 @@ pub(super) fn run(args: Args) -> Outcome {
     match made {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;
-            let environments = common::environments(&cache.value, true, &folders, sandbox)?;
+            let environments = common::environments(&cache.value, true, &folders, &PhaseLimits::default(), sandbox)?;
             let names: Vec<String> = environments.definitions().iter().map(|d| d.name.clone()).collect();
             for name in names {
                 lines.push(toolchain(&environments, &name));

@@ -1,19 +1,25 @@
 //! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
+mod bounds;
 mod check;
 mod common;
 mod completions;
+mod diff;
 mod doctor;
 mod env;
 mod error;
 mod gc;
 mod import;
 mod interrupt;
+mod leak_check;
 mod planned;
 mod printer;
 mod report;
+mod rerun;
 mod score;
 mod settings;
+mod snapshot;
+mod terminal;
 mod variables;
 
 use std::process::ExitCode;
@@ -51,8 +57,12 @@ enum Verb {
     Doctor(doctor::Args),
     Import(import::Args),
     Check(check::Args),
+    LeakCheck(Box<leak_check::Args>),
+    Snapshot(snapshot::Args),
     Score(Box<score::Args>),
     Report(report::Args),
+    Diff(diff::Args),
+    Rerun(Box<rerun::Args>),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -112,8 +122,12 @@ pub fn main() -> ExitCode {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Check(args) => check::run(args),
+        Verb::LeakCheck(args) => leak_check::run(*args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Score(args) => score::run(*args),
         Verb::Report(args) => report::run(args),
+        Verb::Diff(args) => diff::run(args),
+        Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

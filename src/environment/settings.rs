@@ -41,6 +41,7 @@ impl Settings {
             file_size: 4096 * MIB,
             output: 16 * MIB,
             scratch: 4096 * MIB,
+            disk: 32 * 1024 * MIB,
         };
         Self {
             cache,

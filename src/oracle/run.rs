@@ -325,3 +325,28 @@ fn give(path: &Path, (user, group): (u32, u32)) -> io::Result<()> {
     let now = fs_err::metadata(path)?;
     if (now.uid(), now.gid()) == (user, group) { Ok(()) } else { chown(path, Some(user), Some(group)) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_tree_are_kept_from_the_interpreters_start() {
+        for (list, early) in [
+            ("/env/start:/workspace:/workspace/src:/opt", Some("/env/start:/opt")),
+            ("/workspace", None),
+            ("src:/env/start", Some("/env/start")), // relative to the tree
+            (":/env/start:", Some("/env/start")),   // an empty entry is the current folder
+            ("/workspace-tools:/env/start", Some("/workspace-tools:/env/start")),
+        ] {
+            let mut variables = BTreeMap::from([("PATHS".to_owned(), list.to_owned())]);
+            keep_late(&mut variables, "PATHS");
+            assert_eq!(variables.get("PATHS").map(String::as_str), early, "{list}");
+            let late = (early != Some(list)).then_some(list);
+            assert_eq!(variables.get("REDGREEN_LATE_PATHS").map(String::as_str), late, "{list}");
+        }
+        let mut none = BTreeMap::new();
+        keep_late(&mut none, "PATHS");
+        assert!(none.is_empty());
+    }
+}

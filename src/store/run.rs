@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::atomic::TEMPORARY;
 use super::door::{self, Door, Entered};
+use super::parallel::in_order;
 use super::{StoreError, write_atomic, write_json};
 use crate::fault;
 use crate::model::{Digest, digest_bytes};
@@ -38,6 +39,9 @@ pub struct RunManifest {
     pub roster: Digest,
     /// The denominator that the run was started with.
     pub denominator: String,
+    /// The cache folder that it was scored with last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<PathBuf>,
 }
 
 /// Which benchmark a run is of.
@@ -59,6 +63,8 @@ pub struct RunFolder {
     door: Arc<Mutex<Option<Door>>>,
     /// A manifest for when the rows are of its benchmark.
     pending: Arc<Mutex<Option<RunManifest>>>,
+    /// The event log, once something was appended to it.
+    events: Arc<Mutex<Option<fs_err::File>>>,
 }
 
 impl RunFolder {
@@ -97,7 +103,7 @@ impl RunFolder {
     }
 
     fn at(root: &Path) -> Self {
-        Self { root: root.to_owned(), door: Arc::default(), pending: Arc::default() }
+        Self { root: root.to_owned(), door: Arc::default(), pending: Arc::default(), events: Arc::default() }
     }
 
     /// Says that this process writes into the folder.
@@ -279,10 +285,8 @@ impl RunFolder {
     /// When there is one that cannot be read.
     pub fn record<T: DeserializeOwned>(&self, stage: &str, key: &Digest) -> Result<Option<T>, StoreError> {
         let path = self.record_path(stage, key);
-        if !path.is_file() {
-            return Ok(None);
-        }
         match read_json(&path) {
+            Err(StoreError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(StoreError::Malformed { .. }) if is_torn(&fs_err::read(&path)?) => Ok(None),
             other => other.map(Some),
         }
@@ -307,11 +311,16 @@ impl RunFolder {
     /// What the file system says.
     pub fn put_row<T: Serialize>(&self, id: &Digest, row: &T) -> Result<(), StoreError> {
         let path = self.row_path(id);
+        let text = serde_json::to_string(row)?;
+        // Most rows of a resumed run are what they were. Replacing a file costs ten times as much as reading it.
+        if read_small(&path).is_ok_and(|there| there == text.as_bytes()) {
+            return Ok(());
+        }
         let folder = self.rows_folder().join(id.shard());
         fs_err::create_dir_all(&folder)?;
         let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(&folder)?;
         fault::point("run.row.made");
-        file.write_all(serde_json::to_string(row)?.as_bytes())?;
+        file.write_all(text.as_bytes())?;
         fault::point("run.row.written");
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
         file.as_file().set_permissions(mode)?;
@@ -338,7 +347,7 @@ impl RunFolder {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn rows<T: DeserializeOwned>(&self) -> Result<Vec<T>, StoreError> {
+    pub fn rows<T: DeserializeOwned + Send>(&self) -> Result<Vec<T>, StoreError> {
         Ok(self.whole_and_torn_rows()?.0)
     }
 
@@ -346,33 +355,70 @@ impl RunFolder {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn whole_and_torn_rows<T: DeserializeOwned>(&self) -> Result<(Vec<T>, usize), StoreError> {
+    pub fn whole_and_torn_rows<T: DeserializeOwned + Send>(&self) -> Result<(Vec<T>, usize), StoreError> {
         let folder = self.rows_folder();
         if !folder.is_dir() {
             return Ok((Vec::new(), 0));
         }
-        let (mut rows, mut torn) = (Vec::new(), 0);
-        for entry in walkdir::WalkDir::new(&folder).sort_by_file_name() {
-            let entry = entry.map_err(std::io::Error::from)?;
-            if entry.file_type().is_file() && entry.path().extension().is_some_and(|e| e == "json") {
-                match serde_json::from_slice(&fs_err::read(entry.path())?) {
+        let shards = listed(&folder)?;
+        let read = |shard: &PathBuf| -> Result<(Vec<T>, usize), StoreError> {
+            let (mut rows, mut torn) = (Vec::new(), 0);
+            if !shard.is_dir() {
+                return Ok((rows, torn));
+            }
+            for path in listed(shard)?.into_iter().filter(|path| path.extension().is_some_and(|e| e == "json")) {
+                let text = match read_small(&path) {
+                    // Another process took it away meanwhile.
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+                    other => other?,
+                };
+                match serde_json::from_slice(&text) {
                     Ok(row) => rows.push(row),
                     Err(_) => torn += 1,
                 }
             }
+            Ok((rows, torn))
+        };
+        let (mut rows, mut torn) = (Vec::new(), 0);
+        for part in in_order(&shards, read) {
+            let (more, broken) = part?;
+            rows.extend(more);
+            torn += broken;
         }
         Ok((rows, torn))
     }
 
-    /// Appends a line to `events.jsonl`.
+    /// Reads many records at once, each as [`RunFolder::record`] does, in the order of `keys`.
+    ///
+    /// # Errors
+    /// When there is one that cannot be read.
+    pub fn records<T: DeserializeOwned + Send>(
+        &self,
+        stage: &str,
+        keys: &[&Digest],
+    ) -> Result<Vec<Option<T>>, StoreError> {
+        in_order(keys, |key| self.record(stage, key)).into_iter().collect()
+    }
+
+    /// Appends lines to `events.jsonl`, in one write.
     ///
     /// # Errors
     /// What the file system says.
-    pub fn append_event<T: Serialize>(&self, event: &T) -> Result<(), StoreError> {
-        let mut line = serde_json::to_string(event)?;
-        line.push('\n');
-        let mut file = fs_err::OpenOptions::new().create(true).append(true).open(self.root.join("events.jsonl"))?;
-        file.write_all(line.as_bytes())?;
+    pub fn append_events<T: Serialize>(&self, lines: &[T]) -> Result<(), StoreError> {
+        let mut text = Vec::new();
+        for line in lines {
+            serde_json::to_writer(&mut text, line)?;
+            text.push(b'\n');
+        }
+        let mut events = self.events.lock().unwrap_or_else(PoisonError::into_inner);
+        let file = match &mut *events {
+            Some(file) => file,
+            closed => {
+                let path = self.root.join("events.jsonl");
+                closed.insert(fs_err::OpenOptions::new().create(true).append(true).open(path)?)
+            }
+        };
+        file.write_all(&text)?;
         fault::point("run.event.appended");
         Ok(())
     }
@@ -416,6 +462,18 @@ impl RunFolder {
 /// # Errors
 /// When `parent` cannot be listed. Folders that are no runs are passed over.
 pub fn find_run(parent: &Path, benchmark: &Digest, policy: &str) -> Result<Option<PathBuf>, StoreError> {
+    newest(parent, |manifest| manifest.benchmark.digest == *benchmark && manifest.policy == policy)
+}
+
+/// The newest run folder under `parent`, of whatever it is a run.
+///
+/// # Errors
+/// As [`find_run`].
+pub fn newest_run(parent: &Path) -> Result<Option<PathBuf>, StoreError> {
+    newest(parent, |_| true)
+}
+
+fn newest(parent: &Path, fits: impl Fn(&RunManifest) -> bool) -> Result<Option<PathBuf>, StoreError> {
     if !parent.is_dir() {
         return Ok(None);
     }
@@ -424,8 +482,7 @@ pub fn find_run(parent: &Path, benchmark: &Digest, policy: &str) -> Result<Optio
         let path = entry?.path();
         let Ok(run) = RunFolder::open(&path) else { continue };
         let Ok(manifest) = run.manifest() else { continue };
-        let fits = manifest.benchmark.digest == *benchmark && manifest.policy == policy;
-        if fits && best.as_ref().is_none_or(|(created, _)| manifest.created > *created) {
+        if fits(&manifest) && best.as_ref().is_none_or(|(created, _)| manifest.created > *created) {
             best = Some((manifest.created, path));
         }
     }
@@ -437,8 +494,40 @@ fn is_torn(text: &[u8]) -> bool {
     serde_json::from_slice::<serde::de::IgnoredAny>(text).is_err()
 }
 
+/// What lies in a folder, ordered by name.
+fn listed(folder: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let mut paths = fs_err::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect::<std::io::Result<Vec<_>>>()?;
+    paths.sort_unstable();
+    Ok(paths)
+}
+
+/// Reads a file that is small as a rule. Its size is not asked for first, which is a third of the calls for such a file.
+fn read_small(path: &Path) -> std::io::Result<Vec<u8>> {
+    use std::io::Read;
+    let mut file = fs_err::File::open(path)?;
+    let mut text = vec![0; 8 * 1024];
+    let mut length = 0;
+    loop {
+        match file.read(&mut text[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        if length == text.len() {
+            text.resize(2 * length, 0);
+        }
+    }
+    text.truncate(length);
+    Ok(text)
+}
+
 fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, StoreError> {
-    let text = fs_err::read(path)?;
+    let text = read_small(path)?;
+    // Following the path to a problem takes twice the time, and there is one only rarely.
+    if let Ok(value) = serde_json::from_slice(&text) {
+        return Ok(value);
+    }
     let mut deserializer = serde_json::Deserializer::from_slice(&text);
     serde_path_to_error::deserialize(&mut deserializer).map_err(|e| StoreError::Malformed {
         path: path.to_owned(),
@@ -460,6 +549,7 @@ mod tests {
             policy: policy.to_owned(),
             roster: digest_bytes(b"r"),
             denominator: "valid".to_owned(),
+            cache: None,
         }
     }
 

@@ -15,11 +15,12 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, binary, root};
 
-const PAGES: [&str; 7] = [
+const PAGES: [&str; 8] = [
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
+    "docs/HOSTILE.md",
     "docs/SANDBOX.md",
     "docs/VERDICTS.md",
     "examples/quickstart/README.md",

@@ -46,7 +46,7 @@ fn node() {
 
 /// What a row must be: verdict, beginning of the reason, outcome of its run, marks.
 #[derive(Debug, PartialEq)]
-struct Truth {
+pub struct Truth {
     verdict: String,
     reason: String,
     outcome: Option<String>,
@@ -54,7 +54,7 @@ struct Truth {
 }
 
 impl Truth {
-    fn new(text: &str, own_marks: &[String], marks: &[String]) -> Self {
+    pub fn new(text: &str, own_marks: &[String], marks: &[String]) -> Self {
         let (verdict, reason) = text.split_once(": ").unwrap_or((text, ""));
         let outcome = match reason {
             "" => Some("passed".to_owned()),
@@ -69,7 +69,7 @@ impl Truth {
     }
 
     /// A row as it is; its reason is cut to the length of the wanted one, but only where details may follow.
-    fn of(row: &Value, wanted: &Self) -> Self {
+    pub fn of(row: &Value, wanted: &Self) -> Self {
         let reason = row["reason"].as_str().unwrap_or_default();
         let cut = if wanted.outcome.is_none() { wanted.reason.len().min(reason.len()) } else { reason.len() };
         let marks = row["marks"].as_array().unwrap().iter().map(|mark| mark.as_str().unwrap().to_owned());

@@ -8,7 +8,7 @@ use super::normalise::{read, render};
 use super::parse::Parsed;
 use super::plan::{Plan, Step, plan};
 use super::types::{Body, FilePatch, Operation};
-use super::{ApplyMethod, MAX_FILE};
+use super::{ApplyMethod, MAX_FILE, MAX_MADE};
 use crate::repo::base::{BaseTree, EntryKind};
 use crate::repo::changes::{Change, ChangeSet, FileContent, FileMode};
 use crate::repo::path::TreePath;
@@ -83,12 +83,14 @@ struct Run<'a> {
     method: ApplyMethod,
     gone: BTreeSet<TreePath>,
     written: BTreeMap<TreePath, FileContent>,
+    /// Bytes that were made so far.
+    made: u64,
     log: Vec<String>,
 }
 
 impl<'a> Run<'a> {
     fn new(base: &'a dyn BaseTree, plan: &'a Plan, method: ApplyMethod) -> Self {
-        Self { base, plan, method, gone: BTreeSet::new(), written: BTreeMap::new(), log: Vec::new() }
+        Self { base, plan, method, gone: BTreeSet::new(), written: BTreeMap::new(), made: 0, log: Vec::new() }
     }
 
     fn steps(&mut self) -> Result<(), Miss> {
@@ -114,7 +116,7 @@ impl<'a> Run<'a> {
         let mode = file.new_mode.map_or(Some(FileMode::Regular), FileMode::from_git);
         let mode = mode.ok_or_else(|| Miss::Never(format!("`{target}` would get a mode that git does not know")))?;
         let content = self.body(file, target, Vec::new())?;
-        self.put(target, FileContent { mode, content });
+        self.put(target, FileContent { mode, content })?;
         Ok(())
     }
 
@@ -150,7 +152,7 @@ impl<'a> Run<'a> {
         check_type(file, target, old.mode)?;
         let mode = new_mode(file, target, old.mode)?;
         let content = self.body(file, target, old.content)?;
-        self.put(target, FileContent { mode, content });
+        self.put(target, FileContent { mode, content })?;
         Ok(())
     }
 
@@ -165,7 +167,7 @@ impl<'a> Run<'a> {
         if file.operation == Operation::Rename {
             self.gone.insert(source.clone());
         }
-        self.put(target, FileContent { mode, content });
+        self.put(target, FileContent { mode, content })?;
         Ok(())
     }
 
@@ -186,8 +188,18 @@ impl<'a> Run<'a> {
         if taken { Err(Miss::Never(format!("`{path}` is there already"))) } else { Ok(()) }
     }
 
-    fn put(&mut self, path: &TreePath, file: FileContent) {
+    fn put(&mut self, path: &TreePath, file: FileContent) -> Result<(), PatchError> {
+        // Also what a later part of the patch writes over: that is work as well.
+        self.made += file.content.len() as u64;
+        if self.made > MAX_MADE {
+            return Err(PatchError::TooLarge {
+                what: "what the patch makes".to_owned(),
+                bytes: self.made,
+                limit: MAX_MADE,
+            });
+        }
         self.written.insert(path.clone(), file);
+        Ok(())
     }
 
     fn body(&mut self, file: &FilePatch, path: &TreePath, old: Vec<u8>) -> Result<Vec<u8>, Miss> {

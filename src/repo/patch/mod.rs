@@ -45,5 +45,8 @@ pub const MAX_PATCH: u64 = 64 * 1024 * 1024;
 /// The largest file that a patch may make, in bytes.
 pub const MAX_FILE: u64 = 256 * 1024 * 1024;
 
+/// The most that a patch may make in all, in bytes: compressed content and copies are much larger than their patch.
+pub const MAX_MADE: u64 = 512 * 1024 * 1024;
+
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use super::error::{Escape, PatchError};
 use super::types::{Body, FilePatch, Operation};
 use crate::repo::base::{BaseTree, EntryKind};
+use crate::repo::changes::FileMode;
 use crate::repo::path::{PathProblem, TreePath};
 
 /// One file's patch with its paths checked.
@@ -52,9 +53,12 @@ pub(super) fn plan(base: &dyn BaseTree, files: Vec<FilePatch>) -> Result<Plan, P
         made.extend(target.clone());
         plan.steps.push(Step { file, source, target });
     }
+    let makes_link = |step: &&Step| step.file.new_mode.is_some_and(|m| m & 0o170_000 == 0o120_000);
+    let links = plan.steps.iter().filter(makes_link).filter_map(|step| step.target.clone()).collect();
+    let mut links = Links { base, leaving: &plan.leaving, made: links, harmless: BTreeSet::new() };
     for step in &plan.steps {
         for path in [&step.source, &step.target].into_iter().flatten() {
-            refuse_symlinks(base, &plan, path)?;
+            links.refuse(path)?;
         }
     }
     Ok(plan)
@@ -100,23 +104,30 @@ fn checked(name: &[u8], line: usize) -> Result<TreePath, PatchError> {
     })
 }
 
-/// Refuses a path that lies behind a symlink: one of the tree that stays, or one that the patch makes.
-fn refuse_symlinks(base: &dyn BaseTree, plan: &Plan, path: &TreePath) -> Result<(), PatchError> {
-    let behind =
-        |link: &TreePath| PatchError::Escapes { path: path.to_string(), how: Escape::Symlink(link.to_string()) };
-    let makes_link = |step: &Step, up: &TreePath| {
-        step.target.as_ref() == Some(up) && step.file.new_mode.is_some_and(|m| m & 0o170_000 == 0o120_000)
-    };
-    for up in path.ancestors() {
-        if plan.steps.iter().any(|step| makes_link(step, &up)) {
-            return Err(behind(&up));
+/// What paths must not lie behind.
+struct Links<'a> {
+    base: &'a dyn BaseTree,
+    leaving: &'a BTreeSet<TreePath>,
+    /// The symlinks that the patch makes.
+    made: BTreeSet<TreePath>,
+    /// Folders that were looked at: most files of a patch lie in few of them.
+    harmless: BTreeSet<TreePath>,
+}
+
+impl Links<'_> {
+    /// Refuses a path that lies behind a symlink: one of the tree that stays, or one that the patch makes.
+    fn refuse(&mut self, path: &TreePath) -> Result<(), PatchError> {
+        for up in path.ancestors() {
+            if self.harmless.contains(&up) {
+                continue;
+            }
+            let in_tree =
+                || Ok::<_, PatchError>(matches!(self.base.kind(&up)?, Some(EntryKind::File(FileMode::Symlink))));
+            if self.made.contains(&up) || (!self.leaving.contains(&up) && in_tree()?) {
+                return Err(PatchError::Escapes { path: path.to_string(), how: Escape::Symlink(up.to_string()) });
+            }
+            self.harmless.insert(up);
         }
-        if plan.leaving.contains(&up) {
-            continue;
-        }
-        if let Some(EntryKind::File(crate::repo::FileMode::Symlink)) = base.kind(&up)? {
-            return Err(behind(&up));
-        }
+        Ok(())
     }
-    Ok(())
 }

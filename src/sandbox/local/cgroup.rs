@@ -207,6 +207,18 @@ impl Cgroup {
         fs::read_to_string(self.memory.join(file)).map(|text| counter(&text, "oom_kill")).unwrap_or(0)
     }
 
+    /// Whether this group's own limit was ever reached. The kernel also kills in it when memory ends further up, in a
+    /// group above or in the whole machine; that says nothing of the command.
+    pub fn own_limit_was_reached(&self) -> bool {
+        let read = |file| fs::read_to_string(self.memory.join(file));
+        let times = if self.unified {
+            read("memory.events").map(|text| counter(&text, "oom"))
+        } else {
+            read("memory.failcnt").map(|text| text.trim().parse().unwrap_or(1))
+        };
+        times.map_or(true, |times| times > 0)
+    }
+
     /// The most memory that was in use at once, in bytes, where the kernel says so.
     pub fn peak(&self) -> Option<u64> {
         let file = if self.unified { "memory.peak" } else { "memory.max_usage_in_bytes" };

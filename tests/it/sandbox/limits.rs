@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use redgreen::sandbox::End;
+use redgreen::sandbox::{End, Mount};
 
-use super::{MIB, levels, output, processes, run, shell, task, try_run};
+use super::{MIB, give, levels, output, owned_dir, processes, run, shell, task, try_run};
 
 #[test]
 fn output_is_capped_and_the_rest_counted() {
@@ -133,4 +133,61 @@ fn a_file_has_a_largest_size_and_memory_backed_ones_a_sum() {
     let exit = run(&task);
     assert!(exit.stderr.text().contains("No space left"), "{}", exit.stderr.text());
     assert!(exit.stdout.text().trim().parse::<u64>().unwrap() <= 16 * MIB);
+}
+
+#[test]
+fn what_is_left_on_disk_is_limited() {
+    let writing =
+        "i=0; while [ $i -lt 200 ]; do head -c 1M /dev/zero > /kept/$1$i; i=$((i+1)); done; sleep 1; echo done";
+    let many = "mkdir /kept/d; i=0; while [ $i -lt 20000 ]; do : > /kept/d/$i; i=$((i+1)); done; sleep 1; echo done";
+    for sandbox in levels() {
+        for (script, disk, ends) in
+            [(writing, 40 * MIB, false), (many, 40 * MIB, false), (writing, 400 * MIB, true), (many, 400 * MIB, true)]
+        {
+            let (lower, upper) = (owned_dir(&sandbox, &[]), owned_dir(&sandbox, &[]));
+            let kept = upper.path().join("upper");
+            std::fs::create_dir(&kept).unwrap();
+            give(&sandbox, &kept);
+            let mut task = shell(script);
+            task.limits.disk = disk;
+            task.mounts = vec![Mount::Overlay {
+                lowers: vec![lower.path().to_path_buf()],
+                target: "/kept".into(),
+                upper: Some(kept.clone()),
+                remove: Vec::new(),
+            }];
+            let exit = try_run(&sandbox, &task).unwrap();
+            assert_eq!(exit.stdout.text() == "done\n", ends, "{exit:?}");
+            assert_eq!(exit.stderr.text().contains("left more than"), !ends, "{exit:?}");
+            assert_eq!(exit.end == End::Exited(0), ends, "{exit:?}");
+            assert!(!exit.timed_out && !exit.out_of_memory, "{exit:?}");
+        }
+    }
+}
+
+#[test]
+fn memory_without_a_process_counts() {
+    let files = "import os, time\n\
+                 kept = [os.memfd_create('kept') for _ in range(20)]\n\
+                 for one in kept: os.write(one, bytes(20 << 20))\n\
+                 time.sleep(SECONDS)\n";
+    let segments = "import ctypes, time\n\
+                    libc = ctypes.CDLL(None)\n\
+                    libc.shmat.restype = ctypes.c_void_p\n\
+                    for _ in range(20):\n\
+                    \x20at = ctypes.c_void_p(libc.shmat(libc.shmget(0, 20 << 20, 0o1600), None, 0))\n\
+                    \x20libc.memset(at, 1, ctypes.c_size_t(20 << 20)); libc.shmdt(at)\n\
+                    time.sleep(SECONDS)\n";
+    for sandbox in levels() {
+        for (script, memory, over) in
+            [(files, 200, true), (segments, 200, true), (files, 900, false), (segments, 900, false)]
+        {
+            // Where it is over, nobody waits for the end.
+            let mut task = task(&["python3", "-c", &script.replace("SECONDS", if over { "50" } else { "0.5" })]);
+            task.limits.memory = memory * MIB;
+            let exit = try_run(&sandbox, &task).unwrap();
+            assert_eq!(exit.out_of_memory, over, "{memory}: {exit:?}");
+            assert!(exit.peak_memory.unwrap() > 150 * MIB, "{exit:?}");
+        }
+    }
 }

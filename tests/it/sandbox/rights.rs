@@ -143,6 +143,8 @@ for flag in (0x10000000, 0x00020000, 0x40000000):
     print("clone", call(CLONE, flag | 17, 0, 0, 0, 0))
 print("clone3", call(435, 0, 0))
 print("io_uring", call(425, 0, 0))
+print("unknown", call(900, 0, 0))
+print("pidfd_getfd", call(438, 0, 0, 0))
 print("x32", call(0x40000000 | 165, 0, 0, 0, 0, 0) if x86 else "ENOSYS")
 print("personality", call(135 if x86 else 92, 0xffffffff), call(135 if x86 else 92, 0x0400000))
 for family in (socket.AF_UNIX, socket.AF_INET, 38, 40):
@@ -152,7 +154,7 @@ for family in (socket.AF_UNIX, socket.AF_INET, 38, 40):
     assert_eq!(
         output(&task(&["python3", "-c", script])),
         "unshare EPERM\nmount EPERM\nkeyctl EPERM\nbpf EPERM\nsetns EPERM\nopen_tree EPERM\nfsopen EPERM\n\
-         clone EPERM\nclone EPERM\nclone EPERM\nclone3 ENOSYS\nio_uring ENOSYS\nx32 ENOSYS\n\
+         clone EPERM\nclone EPERM\nclone EPERM\nclone3 ENOSYS\nio_uring ENOSYS\nunknown ENOSYS\npidfd_getfd EPERM\nx32 ENOSYS\n\
          personality done EPERM\nsocket done\nsocket done\nsocket EPERM\nsocket EPERM\n"
     );
     let exit = run(&shell("unshare -Ur true"));

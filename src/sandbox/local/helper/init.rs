@@ -156,7 +156,8 @@ impl Init<'_> {
     /// Waits for the main process, then kills and reaps the rest.
     fn reap(&self, signals: &SignalWait, main: i32) -> InitMessage {
         let limits = &self.job.task.limits;
-        let mut watcher = self.job.cgroup.is_none().then(|| Watcher::new(limits.memory));
+        let mut watcher =
+            self.job.cgroup.is_none().then(|| Watcher::new(limits.memory, self.job.privilege != Privilege::Bare));
         let period = if watcher.is_some() { watcher::PERIOD } else { 1000 };
         let (mut total, mut killed, mut out_of_memory) = (0.0, false, false);
         let ended = 'wait: loop {

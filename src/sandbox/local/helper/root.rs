@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
 use fs_err as fs;
@@ -11,7 +11,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::super::failure::{Failure, Step};
 use super::place::{self, Owner};
-use super::{etc, proc};
+use super::{etc, proc, sys};
 use crate::fault;
 use crate::sandbox::Network;
 
@@ -124,6 +124,8 @@ impl Root {
         for name in ["null", "zero", "full", "random", "urandom"] {
             let step = || format!("bind `/dev/{name}`");
             let tree = place::detached(CWD, format!("/dev/{name}")).step(step)?;
+            // Writing to the device works all the same; its file's times and mode are the host's.
+            sys::mount_setattr(tree.as_fd(), libc::MOUNT_ATTR_RDONLY | libc::MOUNT_ATTR_NOSUID, true).step(step)?;
             let at = place::make_place(&self.dir, &Path::new("dev").join(name), false, None).step(step)?;
             place::attach(&tree, &at).step(step)?;
         }

@@ -16,6 +16,7 @@ use super::super::cgroup::Cgroup;
 use super::super::cleanup;
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
+use super::disk::Disk;
 use super::ids::{map_ids, write_id_file};
 use super::init::Init;
 use super::sys;
@@ -113,8 +114,9 @@ fn start<'a>(
     }
     fault::point("helper.init.cloned");
     drop((theirs, result, join));
+    let disk = Disk::new(job);
     let supervisor =
-        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None };
+        Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None, disk };
     let released = supervisor.release(null);
     if released.is_err() {
         supervisor.bury();
@@ -143,6 +145,7 @@ enum Cause {
     Deadline,
     Cancelled,
     OutOfMemory,
+    OverDisk,
 }
 
 struct Supervisor<'a> {
@@ -154,6 +157,7 @@ struct Supervisor<'a> {
     started: Option<Instant>,
     workspace: String,
     kill: Option<(Cause, Instant)>,
+    disk: Disk,
 }
 
 impl Supervisor<'_> {
@@ -200,6 +204,9 @@ impl Supervisor<'_> {
             if self.group.is_some_and(|group| group.oom_kills() > 0) {
                 self.tell_to_die(Cause::OutOfMemory);
             }
+            if self.disk.is_over() {
+                self.tell_to_die(Cause::OverDisk);
+            }
         }
         let seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         let cpu = self.bury();
@@ -219,7 +226,7 @@ impl Supervisor<'_> {
     /// Waits for something to happen, at most until `end` or the next look at the cgroup.
     fn poll(&self, end: Instant) -> Result<Event, Failure> {
         let mut left = end.saturating_duration_since(Instant::now());
-        if self.group.is_some() {
+        if self.group.is_some() || self.disk.watches() {
             left = left.min(LOOK);
         }
         let mut polled = vec![PollFd::new(&self.sync, PollFlags::IN)];
@@ -271,6 +278,12 @@ impl Supervisor<'_> {
     fn report(&self, told: Option<InitMessage>, seconds: f64, cpu: f64) -> Result<Report, Failure> {
         let group_killed = self.group.is_some_and(|group| group.oom_kills() > 0);
         let cause = self.kill.map(|(cause, _)| cause);
+        if group_killed && self.group.is_some_and(|group| !group.own_limit_was_reached()) {
+            return Err(Failure {
+                step: "keep the run's processes when the machine ran out of memory".to_owned(),
+                errno: libc::ENOMEM,
+            });
+        }
         let (end, cpu_limit, watcher_killed, cpu_seconds, peak) = match told {
             Some(InitMessage::Failed(report)) => return Ok(report),
             Some(InitMessage::Ended { end, cpu_limit, out_of_memory, cpu_seconds, peak_memory }) => {
@@ -293,6 +306,7 @@ impl Supervisor<'_> {
             timed_out: cpu_limit || cause == Some(Cause::Deadline),
             out_of_memory: watcher_killed || group_killed,
             cancelled: cause == Some(Cause::Cancelled),
+            over_disk: cause == Some(Cause::OverDisk),
             seconds,
             cpu_seconds,
             peak_memory: self.group.map_or(peak, Cgroup::peak),

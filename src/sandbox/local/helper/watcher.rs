@@ -2,17 +2,19 @@
 
 use fs_err as fs;
 
+use super::hidden::Hidden;
+
 /// How often to look, in milliseconds.
 pub const PERIOD: i64 = 25;
 
 /// Watches the processes of this PID namespace, and the memory-backed file systems.
 ///
-/// What it cannot see: memory files (`memfd_create`) and System V segments that nobody maps; of those only the size of
-/// each is limited.
+/// What it cannot see: what lies in pipes and sockets, a memory file that is under way in one included.
 pub struct Watcher {
     limit: u64,
     page: u64,
     peak: u64,
+    hidden: Hidden,
 }
 
 /// What one process uses, in bytes.
@@ -23,9 +25,9 @@ struct Use {
 }
 
 impl Watcher {
-    /// For a limit in bytes.
-    pub fn new(limit: u64) -> Self {
-        Self { limit, page: page_size(), peak: 0 }
+    /// For a limit in bytes. `own_segments`: whether System V segments in sight are the sandbox's own.
+    pub fn new(limit: u64, own_segments: bool) -> Self {
+        Self { limit, page: page_size(), peak: 0, hidden: Hidden::new(own_segments) }
     }
 
     /// The most that was seen, in bytes.
@@ -39,19 +41,21 @@ impl Watcher {
             .map(|stat| (stat.f_blocks - stat.f_bfree).saturating_mul(stat.f_bsize.cast_unsigned()))
             .unwrap_or(0);
         let pids = pids();
+        // Files without a process, like those of the memory-backed file systems.
+        let files = scratch + self.hidden.bytes(&pids);
         // Cheap, and never too low: pages that forked processes share are counted for each.
         let quick: Vec<Use> = pids.iter().filter_map(|pid| self.quick(*pid)).collect();
         let own: u64 = quick.iter().map(|part| part.own).sum();
         let shared: u64 = quick.iter().map(|part| part.shared).sum();
-        if own + shared + scratch <= self.limit {
-            self.peak = self.peak.max(own + scratch);
+        if own + shared + files <= self.limit {
+            self.peak = self.peak.max(own + files);
             return false;
         }
-        // Exact: a shared page is divided by the number of those who share it. The memory-backed files are in
-        // `scratch` whether mapped or not, so only what is mapped beyond them counts.
+        // Exact: a shared page is divided by the number of those who share it. Memory-backed files are in `files`
+        // whether mapped or not, so only what is mapped beyond them counts.
         let exact: Vec<Use> = pids.iter().filter_map(|pid| self.exact(*pid)).collect();
         let shared: u64 = exact.iter().map(|part| part.shared).sum();
-        let total = exact.iter().map(|part| part.own).sum::<u64>() + shared.max(scratch);
+        let total = exact.iter().map(|part| part.own).sum::<u64>() + shared.max(files);
         self.peak = self.peak.max(total);
         total > self.limit
     }
