@@ -1,93 +1,86 @@
-//! What redgreen itself costs, side by side with what it is compared to. Prints medians and ratios; asserts nothing.
+//! What one sandboxed command costs, side by side with what it is compared to. Prints and asserts nothing.
 //!
-//! 1. From start to exit of `/bin/true`: a plain child process, the embedded sandbox, and bubblewrap where it is
-//!    installed. The three take turns, so that a busy machine slows all of them.
-//! 2. Scoring the quickstart with one job: the time inside of tests against the wall clock, with an empty cache, with a
-//!    full one, and with everything on record.
+//! 1. From start to exit of `true` and of `python3 -c pass`: a plain child process, the embedded sandbox, bubblewrap
+//!    where it is installed, and `docker run --network none` where a Docker engine with a fitting image answers. They
+//!    take turns, so that a busy machine slows all of them.
+//! 2. Sandboxed runs of `true` in a second, two at once.
 //!
-//! `cargo bench` runs both; `cargo bench -- ROUNDS` takes another number of rounds for the first.
+//! `cargo bench --bench overhead` runs both; `-- ROUNDS` takes another number of rounds for the first.
 
 #![allow(clippy::print_stdout, reason = "a benchmark talks to the person who started it")]
 
+mod common;
+
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Instant;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
+use common::measure::{Case, load, plain, side_by_side};
+use common::{Answer, REDGREEN, number};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
 use redgreen::sandbox::{End, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
-use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-type Answer<T> = Result<T, Box<dyn Error>>;
-
-/// What is measured: its name, and one go at it.
-type Case<'a> = (String, Box<dyn FnMut() -> Answer<()> + 'a>);
-
-const REDGREEN: &str = env!("CARGO_BIN_EXE_redgreen");
-const ROUNDS: usize = 50;
-
 fn main() -> Answer<()> {
-    // Cargo's own arguments begin with dashes.
-    let rounds = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(ROUNDS);
-    start_to_exit(rounds)?;
-    println!();
-    scoring()
-}
-
-/// Milliseconds that something took.
-fn time(work: impl FnOnce() -> Answer<()>) -> Answer<f64> {
-    let start = Instant::now();
-    work()?;
-    Ok(start.elapsed().as_secs_f64() * 1000.0)
-}
-
-fn start_to_exit(rounds: usize) -> Answer<()> {
+    let rounds = number(50);
     let scratch = tempfile::tempdir()?;
     let tree = scratch.path().join("tree");
     fs_err::create_dir(&tree)?;
     fs_err::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     let sandbox = LocalSandbox::new(LocalConfig::new(REDGREEN, scratch.path()))?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let bubblewrap = Command::new("bwrap").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success());
-
-    let task = task(&tree);
-    let mut cases: Vec<Case<'_>> = Vec::new();
-    cases.push(("plain child process".to_owned(), Box::new(|| plain(&mut Command::new("/bin/true")))));
-    let isolation = sandbox.isolation();
-    let name = format!("embedded sandbox (level {}, {} workspace)", isolation.level, isolation.workspace);
-    cases.push((name, Box::new(|| sandboxed(&runtime, &sandbox, &task))));
-    if bubblewrap {
-        cases.push(("bubblewrap (read-only root, no limits)".to_owned(), Box::new(|| plain(&mut bwrap()))));
-    }
-    let mut times: Vec<Vec<f64>> = vec![Vec::new(); cases.len()];
-    for round in 0..=rounds {
-        for ((_, work), times) in cases.iter_mut().zip(&mut times) {
-            let took = time(work)?;
-            // The first round warms the caches.
-            if round > 0 {
-                times.push(took);
-            }
+    let docker = docker_image();
+    for argv in [&["/bin/true"][..], &["/usr/bin/python3", "-c", "pass"][..]] {
+        if Path::new(argv[0]).exists() {
+            start_to_exit(&sandbox, &tree, argv, docker.as_deref(), rounds)?;
         }
     }
-    println!("start to exit of /bin/true, {rounds} rounds, times in ms");
-    println!("{:<52} {:>8} {:>8} {:>12} {:>8}", "", "median", "fastest", "over plain", "ratio");
-    let base = median(&times[0]);
-    for ((name, _), times) in cases.iter().zip(&times) {
-        let middle = median(times);
-        let fastest = times.iter().copied().fold(f64::INFINITY, f64::min);
-        println!("{name:<52} {middle:>8.2} {fastest:>8.2} {:>+12.2} {:>8.1}", middle - base, middle / base);
+    if docker.is_none() {
+        println!("no Docker engine with an image that has python3 answers: nothing to compare with");
     }
-    if !bubblewrap {
-        println!("bubblewrap is not installed: nothing to compare with");
-    }
-    Ok(())
+    throughput(&sandbox, &tree)
 }
 
-fn plain(command: &mut Command) -> Answer<()> {
-    let status = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(format!("{command:?} ended with {status}").into()) }
+fn start_to_exit(
+    sandbox: &LocalSandbox,
+    tree: &Path,
+    argv: &[&str],
+    docker: Option<&str>,
+    rounds: usize,
+) -> Answer<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let task = task(tree, argv);
+    let mut bare = Command::new(argv[0]);
+    bare.args(&argv[1..]);
+    let mut cases = vec![Case::new("plain child process", || plain(&mut bare))];
+    let isolation = sandbox.isolation();
+    let name = format!("embedded sandbox ({}, {})", isolation.level, isolation.workspace);
+    cases.push(Case::new(name, || sandboxed(&runtime, sandbox, &task)));
+    if Command::new("bwrap").arg("--version").stdout(Stdio::null()).status().is_ok_and(|s| s.success()) {
+        cases.push(Case::new("bubblewrap (read-only root, no limits)", || plain(bwrap().args(argv))));
+    } else {
+        println!("bubblewrap is not installed: nothing to compare with");
+    }
+    // A third of a second each: fewer rounds would do, but all cases share the machine's good and bad moments.
+    if let Some(image) = docker {
+        let name = Path::new(argv[0]).file_name().and_then(|name| name.to_str()).unwrap_or(argv[0]);
+        let mut run = Command::new("docker");
+        run.args(["run", "--rm", "--network", "none", image, name]).args(&argv[1..]);
+        cases.push(Case::new("docker run --network none", move || plain(&mut run)));
+    }
+    side_by_side(&format!("start to exit of `{}`", argv.join(" ")), rounds, &mut cases)
+}
+
+/// A local image that has python3.
+fn docker_image() -> Option<String> {
+    let output = Command::new("docker").args(["images", "--format", "{{.Repository}}:{{.Tag}}"]).output().ok()?;
+    let names = String::from_utf8(output.stdout).ok()?;
+    let fits = |image: &&str| {
+        let words = ["run", "--rm", "--network", "none", image, "python3", "-c", "pass"];
+        plain(Command::new("docker").args(words)).is_ok()
+    };
+    names.lines().filter(|name| !name.contains('<')).find(fits).map(str::to_owned)
 }
 
 /// About what the embedded sandbox gives, without copy-on-write, limits and a filter.
@@ -100,13 +93,13 @@ fn bwrap() -> Command {
             command.args(["--ro-bind", &path, &path]);
         }
     }
-    command.args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "/bin/true"]);
+    command.args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
     command
 }
 
-fn task(tree: &Path) -> Task {
+fn task(tree: &Path, argv: &[&str]) -> Task {
     Task {
-        argv: vec!["/bin/true".to_owned()],
+        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         cwd: WORKSPACE.into(),
         variables: BTreeMap::new(),
         mounts: vec![Mount::Overlay {
@@ -123,54 +116,27 @@ fn task(tree: &Path) -> Task {
 
 fn sandboxed(runtime: &tokio::runtime::Runtime, sandbox: &LocalSandbox, task: &Task) -> Answer<()> {
     let exit = runtime.block_on(sandbox.run(task, &CancellationToken::new()))?;
-    if exit.end == End::Exited(0) { Ok(()) } else { Err(format!("/bin/true ended with {:?}", exit.end).into()) }
+    if exit.end == End::Exited(0) { Ok(()) } else { Err(format!("{:?} ended with {:?}", task.argv, exit.end).into()) }
 }
 
-fn median(times: &[f64]) -> f64 {
-    let mut sorted = times.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => f64::midpoint(sorted[n / 2 - 1], sorted[n / 2]),
-    }
-}
-
-fn scoring() -> Answer<()> {
-    let place = tempfile::tempdir()?;
-    println!("scoring the quickstart with one job, times in s");
-    println!("{:<52} {:>8} {:>8} {:>8} {:>12}", "", "runs", "wall", "in tests", "in tests");
-    let full = "with a full cache";
-    for (name, run) in [("with an empty cache", "first"), (full, "second"), ("with everything on record", "second")] {
-        let out = place.path().join(run);
-        let mut report = Value::Null;
-        let wall = time(|| {
-            report = score(&place.path().join("cache"), &out)?;
-            Ok(())
-        })? / 1000.0;
-        // Served from records: their seconds were spent by the run before.
-        let fresh = run == "first" || name == full;
-        let verdicts = report["verdicts"].as_array().ok_or("the report has no verdicts")?;
-        let runs = if fresh { verdicts.iter().filter(|v| !v["key"].is_null()).count() } else { 0 };
-        let inside: f64 = if fresh { verdicts.iter().filter_map(|v| v["seconds"].as_f64()).sum() } else { 0.0 };
-        println!("{name:<52} {runs:>8} {wall:>8.2} {inside:>8.2} {:>10.0} %", 100.0 * inside / wall);
-    }
+/// Runs of `true`, two at once, for three seconds.
+fn throughput(sandbox: &LocalSandbox, tree: &Path) -> Answer<()> {
+    const AT_ONCE: usize = 2;
+    let (task, done) = (task(tree, &["/bin/true"]), AtomicUsize::new(0));
+    let start = Instant::now();
+    let work = || -> Result<(), String> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
+        while start.elapsed() < Duration::from_secs(3) {
+            sandboxed(&runtime, sandbox, &task).map_err(|e| e.to_string())?;
+            done.fetch_add(1, Ordering::Relaxed);
+        }
+        Ok(())
+    };
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
+        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|_| Err("a worker broke".to_owned())))
+    })?;
+    let (done, seconds) = (done.into_inner(), start.elapsed().as_secs_f64());
+    println!("sandboxed runs of `true`, {AT_ONCE} at once: {:.0} in a second; {}", done as f64 / seconds, load());
     Ok(())
-}
-
-/// Scores the quickstart and gives its report. Toolchains that are not here make infra rows; these count as no time.
-fn score(cache: &Path, out: &Path) -> Answer<Value> {
-    let bench = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/quickstart");
-    let output = Command::new(REDGREEN)
-        .args(["score", "--json", "--jobs", "1", "--offline"])
-        .arg(bench)
-        .arg("--cache")
-        .arg(cache)
-        .arg("--out")
-        .arg(out)
-        .output()?;
-    match output.status.code() {
-        Some(0 | 3) => Ok(serde_json::from_slice(&output.stdout)?),
-        _ => Err(String::from_utf8_lossy(&output.stderr).into_owned().into()),
-    }
 }

@@ -7,9 +7,11 @@
 //! The library decides and never talks to the user; `cli` is the only room that prints or reads the environment.
 //! `docs/ARCHITECTURE.md` has a paragraph on every room.
 
+pub(crate) mod child;
 pub mod cli;
 pub mod engine;
 pub mod environment;
+pub mod fault;
 pub mod formats;
 pub mod metrics;
 pub mod model;

@@ -194,8 +194,10 @@ def make_plugin(pytest, common, send):
             items[:] = others + self.pair
 
         def add_canaries(self, config, items):
-            modules = [item.getparent(pytest.Module) for item in items]
-            parent = [module for module in modules if module is not None and hasattr(module, "obj")][-1]
+            functions = [item for item in items if isinstance(item, pytest.Function)]
+            if not functions:
+                raise TypeError("no test is a Python function")
+            parent = functions[-1].getparent(pytest.Module)
             self.canaries = common.Canaries(send, pytest_means, own_failures)
             names = self.canaries.names
             source = CANARIES.format(passes=names[0], fails=names[1])

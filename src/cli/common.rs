@@ -7,6 +7,7 @@ use super::error::CliError;
 use super::printer::Printer;
 use super::settings::{Layers, Source, Sourced};
 use super::variables;
+use crate::engine::PhaseLimits;
 use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
 use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
@@ -16,6 +17,7 @@ use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
 use crate::stage::score::Services;
+use crate::store::Scratch;
 use crate::store::bench::{Benchmark, Problem};
 use crate::store::cache::Bucket;
 
@@ -34,6 +36,11 @@ pub(super) struct CacheOption {
 }
 
 impl CacheOption {
+    /// This option, or where it was not given another folder.
+    pub(super) fn or(&self, other: Option<&Path>) -> Self {
+        Self { cache: self.cache.clone().or_else(|| other.map(Path::to_owned)) }
+    }
+
     /// The cache folder, absolute.
     pub(super) fn resolve(&self, layers: &Layers) -> Result<Sourced<PathBuf>, CliError> {
         let picked = layers.pick(
@@ -202,14 +209,19 @@ pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
 }
 
+/// This process's folder of temporary files; what dead processes left in the cache goes.
+pub(super) fn scratch(cache: &Path) -> Result<Scratch, CliError> {
+    Scratch::new(cache).map_err(|e| {
+        CliError::infra("the cache folder cannot be written")
+            .because(&e)
+            .hint("free some room there, or name another one with `--cache DIR`")
+    })
+}
+
 /// The sandbox that was asked for.
-pub(super) fn sandbox(kind: &str, source: &Source, cache: &Path) -> Result<Arc<dyn Sandbox>, CliError> {
-    let scratch = Bucket::Scratch.path(cache);
-    fs_err::create_dir_all(&scratch).map_err(|e| {
-        CliError::infra("the cache folder cannot be written").because(&e).hint("name another one with `--cache DIR`")
-    })?;
+pub(super) fn sandbox(kind: &str, source: &Source, scratch: &Scratch) -> Result<Arc<dyn Sandbox>, CliError> {
     let helper = std::env::current_exe().map_err(|e| CliError::infra("redgreen's own file is gone").because(&e))?;
-    let config = LocalConfig::new(helper, scratch);
+    let config = LocalConfig::new(helper, scratch.path());
     let made: Result<Arc<dyn Sandbox>, _> = match kind {
         "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
@@ -235,12 +247,15 @@ pub(super) fn environments(
     cache: &Path,
     offline: bool,
     definitions: &[PathBuf],
+    phases: &PhaseLimits,
     sandbox: Arc<dyn Sandbox>,
 ) -> Result<Environments, CliError> {
     let all = variables::all();
     let mut settings = EnvironmentSettings::new(cache.to_owned(), HostVariables::pick(all.clone()));
     settings.definitions = definitions.to_vec();
     settings.offline = offline;
+    settings.fetch_limits.wall = phases.fetch;
+    settings.build_limits.wall = phases.build;
     settings.network = NetworkSettings::gather(&all);
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
 }
@@ -270,6 +285,7 @@ pub(super) fn services(
     repositories: &RepositoryOptions,
     definition_folders: &[PathBuf],
     sandbox_kind: Option<String>,
+    phases: &PhaseLimits,
     bench: &Path,
 ) -> Result<Services, CliError> {
     let cache = cache.resolve(layers)?.value;
@@ -285,24 +301,29 @@ pub(super) fn services(
         return Err(CliError::usage("running without a sandbox must be asked for by `--sandbox none` each time")
             .hint(format!("it was set by: {}", kind.source)));
     }
-    let sandbox = sandbox(&kind.value, &kind.source, &cache)?;
+    let scratch = scratch(&cache)?;
+    let sandbox = sandbox(&kind.value, &kind.source, &scratch)?;
     let folders = definitions(layers, definition_folders)?;
     let mut frameworks = Frameworks::built_in();
     for folder in &folders {
         frameworks = frameworks.and_then(|_| Frameworks::with_folder(folder));
     }
     let frameworks = frameworks.map_err(|e| CliError::usage(e.to_string()).because(&e))?;
-    let reporters = Reporters::install(&Bucket::Scratch.path(&cache)).map_err(|e| {
+    // In the process's own folder: what another process, or a crash of the machine, left of them is never used.
+    let reporters = Reporters::install(scratch.path()).map_err(|e| {
         CliError::infra("the cache folder cannot be written")
             .because(&e)
             .hint("free some room there, or name another one with `--cache DIR`")
     })?;
-    let environments = environments(&cache, repositories.offline.value, &folders, sandbox.clone())?;
+    let environments = environments(&cache, repositories.offline.value, &folders, phases, sandbox.clone())?;
+    let mut sources = repo_sources(&repositories, &cache, vec![bench.join("repos")]);
+    sources.retries.limit = phases.repository;
     Ok(Services {
-        repositories: repo_sources(&repositories, &cache, vec![bench.join("repos")]),
+        repositories: sources,
         environments: Arc::new(environments),
         sandbox,
         cache,
+        scratch: Arc::new(scratch),
         frameworks: Arc::new(frameworks),
         reporters,
     })

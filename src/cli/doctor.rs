@@ -9,9 +9,10 @@ use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::Status;
 use super::printer::Printer;
 use super::settings::Source;
+use crate::engine::PhaseLimits;
 use crate::model::{EnvironmentSpec, ProjectMode};
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
-use crate::store::cache::Bucket;
+use crate::store::Scratch;
 
 /// Tell what this machine can do: sandbox, limits, toolchains, git, disk, settings.
 ///
@@ -52,11 +53,16 @@ pub(super) fn run(args: Args) -> Outcome {
     let cache = args.cache.resolve(&layers)?;
     let repositories = args.repositories.resolve(&layers)?;
     let mut lines = vec![Line::new("redgreen", true, env!("CARGO_PKG_VERSION"))];
-    let mut runs = sandbox(&cache.value, &mut lines);
-    match common::sandbox("local", &Source::Default, &cache.value) {
+    let scratch = common::scratch(&cache.value);
+    let mut runs = scratch.as_ref().is_ok_and(|scratch| sandbox(scratch, &mut lines));
+    let made = scratch
+        .as_ref()
+        .map_err(|error| error.message.clone())
+        .and_then(|scratch| common::sandbox("local", &Source::Default, scratch).map_err(|error| error.message));
+    match made {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;
-            let environments = common::environments(&cache.value, true, &folders, sandbox)?;
+            let environments = common::environments(&cache.value, true, &folders, &PhaseLimits::default(), sandbox)?;
             let names: Vec<String> = environments.definitions().iter().map(|d| d.name.clone()).collect();
             for name in names {
                 lines.push(toolchain(&environments, &name));
@@ -64,7 +70,7 @@ pub(super) fn run(args: Args) -> Outcome {
         }
         Err(error) => {
             runs = false;
-            lines.push(Line::new("sandbox", false, error.message));
+            lines.push(Line::new("sandbox", false, error));
         }
     }
     lines.push(git());
@@ -88,17 +94,16 @@ pub(super) fn run(args: Args) -> Outcome {
     Ok(if runs { Status::Done } else { Status::GateSaysNo })
 }
 
-fn sandbox(cache: &Path, lines: &mut Vec<Line>) -> bool {
-    let scratch = Bucket::Scratch.path(cache);
-    let helper = match (std::env::current_exe(), fs_err::create_dir_all(&scratch)) {
-        (Ok(helper), Ok(())) => helper,
-        (Err(error), _) | (_, Err(error)) => {
+fn sandbox(scratch: &Scratch, lines: &mut Vec<Line>) -> bool {
+    let helper = match std::env::current_exe() {
+        Ok(helper) => helper,
+        Err(error) => {
             lines.push(Line::new("sandbox", false, error.to_string()));
             return false;
         }
     };
     let mut any = false;
-    for probe in LocalSandbox::probe(&LocalConfig::new(helper, scratch)) {
+    for probe in LocalSandbox::probe(&LocalConfig::new(helper, scratch.path())) {
         any |= probe.ok;
         let (text, detail) = match &probe.outcome {
             Ok(i) => (

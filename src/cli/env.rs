@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use tokio_util::sync::CancellationToken;
 
+use super::bounds::PhaseOption;
 use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
@@ -42,6 +43,8 @@ struct BuildArgs {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    phases: PhaseOption,
     #[command(flatten)]
     repositories: RepositoryOptions,
     #[command(flatten)]
@@ -105,7 +108,9 @@ fn build(args: BuildArgs) -> Outcome {
             .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
             .into());
     }
-    let services = common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &bench)?;
+    let phases = args.phases.resolve(&layers)?;
+    let services =
+        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
     let runtime = super::runtime()?;
     let cancel = CancellationToken::new();
     let mut rows = Vec::new();

@@ -1,19 +1,25 @@
 //! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
+mod bounds;
 mod check;
 mod common;
 mod completions;
+mod diff;
 mod doctor;
 mod env;
 mod error;
 mod gc;
 mod import;
 mod interrupt;
+mod leak_check;
 mod planned;
 mod printer;
 mod report;
+mod rerun;
 mod score;
 mod settings;
+mod snapshot;
+mod terminal;
 mod variables;
 
 use std::process::ExitCode;
@@ -22,6 +28,8 @@ use clap::{Parser, Subcommand};
 
 use error::{CliError, Status};
 use printer::{OutputError, Printer};
+
+use crate::fault;
 
 /// The execution-based test oracle runner for code review.
 ///
@@ -49,8 +57,12 @@ enum Verb {
     Doctor(doctor::Args),
     Import(import::Args),
     Check(check::Args),
+    LeakCheck(Box<leak_check::Args>),
+    Snapshot(snapshot::Args),
     Score(Box<score::Args>),
     Report(report::Args),
+    Diff(diff::Args),
+    Rerun(Box<rerun::Args>),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -102,12 +114,20 @@ pub fn main() -> ExitCode {
             return if error.use_stderr() { Status::Usage } else { Status::Done }.into();
         }
     };
+    if let Err(error) = faults() {
+        Printer.note(error.render().trim_end());
+        return error.status.into();
+    }
     let outcome = match args.verb {
         Verb::Doctor(args) => doctor::run(args),
         Verb::Import(args) => import::run(args),
         Verb::Check(args) => check::run(args),
+        Verb::LeakCheck(args) => leak_check::run(*args),
+        Verb::Snapshot(args) => snapshot::run(args),
         Verb::Score(args) => score::run(*args),
         Verb::Report(args) => report::run(args),
+        Verb::Diff(args) => diff::run(args),
+        Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),
@@ -121,6 +141,17 @@ pub fn main() -> ExitCode {
             error.status.into()
         }
     }
+}
+
+/// Arms the fault points where a test asks for it; only builds with `debug_assertions` do.
+fn faults() -> Result<(), CliError> {
+    if !cfg!(debug_assertions) {
+        return Ok(());
+    }
+    let Some(folder) = variables::get("REDGREEN_FAULT_FOLDER") else { return Ok(()) };
+    let setting = fault::Setting::new(folder.into(), variables::get("REDGREEN_FAULT").as_deref());
+    let setting = setting.map_err(|e| CliError::usage(e.to_string()))?;
+    fault::arm(setting).map_err(|e| CliError::usage("the folder of `REDGREEN_FAULT_FOLDER` cannot be used").because(&e))
 }
 
 /// The async runtime of verbs that run things.

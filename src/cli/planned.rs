@@ -2,10 +2,7 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 21] = [
-    "leak-check",
-    "diff",
-    "rerun",
+const PLANNED: [&str; 18] = [
     "filter",
     "label",
     "prompt",

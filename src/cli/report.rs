@@ -6,6 +6,7 @@ use super::Outcome;
 use super::common;
 use super::error::{CliError, Status};
 use super::printer::Printer;
+use crate::fault;
 use crate::metrics::{Agreement, CommentRow, CommentSet, Denominator, recorded_report, recorded_verdicts};
 use crate::report::{RenderError, build, tables, write_files};
 use crate::store::bench::Benchmark;
@@ -13,7 +14,8 @@ use crate::store::{RunFolder, StoreError};
 
 /// Report a run from its records, or a benchmark's recorded verdicts. Runs nothing.
 ///
-/// The files of a run's report (JSON, Markdown, CSV, a summary in SWE-bench's shape) are written to `RUN/report/`.
+/// The files of a run's report (HTML, JSON, Markdown, CSV, JUnit XML, a summary in SWE-bench's shape) are written to
+/// `RUN/report/`; `report.html` is the one to open.
 ///
 /// Example: redgreen report redgreen-runs/quickstart-1 --json
 #[derive(Debug, clap::Args)]
@@ -63,15 +65,17 @@ pub(super) fn show(
     denominator: Option<Denominator>,
     json: bool,
 ) -> Result<(), super::Failure> {
-    let report = build(run, denominator).map_err(|e| match e {
+    let built = build(run, denominator).map_err(|e| match e {
         crate::report::ReportError::Store(e) => CliError::from(e),
         e => CliError::usage(e.to_string()),
     })?;
-    let written = write_files(&report, &run.report_folder());
+    let _visit = run.visit();
+    let written = write_files(run, &built);
+    fault::point("report.files.written");
     if json {
-        printer.value(&report)?;
+        printer.value(&built.report)?;
     } else {
-        printer.data(&tables::report(&report))?;
+        printer.data(&tables::report(&built.report))?;
     }
     // A person who can only read the folder has the report all the same.
     written.map(|_| ()).map_err(|e| match e {

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::bounds::BoundsOptions;
 use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
@@ -78,12 +79,17 @@ pub(super) struct Args {
     /// Run again what is on record.
     #[arg(long)]
     redo: bool,
-    /// Run again what is on record with this outcome (`infra` is always tried again); may be repeated.
-    #[arg(long, value_name = "OUTCOME", value_parser = ["infra", "timed-out", "out-of-memory", "crashed", "errored", "no-tests", "failed"])]
+    /// Run again what is on record with this outcome; may be repeated. `infra` is never on record and always tried again.
+    #[arg(long, value_name = "OUTCOME", value_delimiter = ',', value_parser = parse_retry)]
     retry: Vec<String>,
+    /// Run only what was never tried: what ended as infra is left as it is, not tried again.
+    #[arg(long, conflicts_with_all = ["redo", "retry"])]
+    only_missing: bool,
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    bounds: BoundsOptions,
     #[command(flatten)]
     repositories: RepositoryOptions,
     #[command(flatten)]
@@ -107,6 +113,15 @@ pub(super) fn parse_slice(text: &str) -> Result<(usize, Option<usize>), String> 
 fn parse_number(text: &str, most: u32) -> Result<u32, String> {
     let number: Option<u32> = text.trim().parse().ok().filter(|n| (1..=most).contains(n));
     number.ok_or_else(|| format!("`{text}` is no number from 1 to {most}"))
+}
+
+fn parse_retry(text: &str) -> Result<String, String> {
+    const OUTCOMES: [&str; 7] = ["infra", "timed-out", "out-of-memory", "crashed", "errored", "no-tests", "failed"];
+    match text.trim() {
+        "timeout" => Ok("timed-out".to_owned()),
+        word if OUTCOMES.contains(&word) => Ok(word.to_owned()),
+        _ => Err(format!("`{text}` is no outcome to run again (use {}, or `timeout`)", OUTCOMES.join(", "))),
+    }
 }
 
 fn parse_jobs(text: &str) -> Result<u32, String> {
@@ -190,6 +205,7 @@ pub(super) fn run(args: Args) -> Outcome {
         |f| f.jobs.map(|n| parse_jobs(&n.to_string()).map(|n| n as usize)).transpose(),
         || std::thread::available_parallelism().map_or(1, usize::from),
     )?;
+    let (bounds, disk) = args.bounds.resolve(&layers)?;
     let settings = score::Settings {
         policy,
         repeat: layers
@@ -204,6 +220,9 @@ pub(super) fn run(args: Args) -> Outcome {
         limits: limits(&args, &layers)?,
         redo: args.redo,
         retry: args.retry.clone(),
+        only_missing: args.only_missing,
+        bounds,
+        disk,
         infra_retries: 2,
     };
     let scheduler = Scheduler::new(jobs.value);
@@ -213,11 +232,12 @@ pub(super) fn run(args: Args) -> Outcome {
         &args.repositories,
         &args.definitions,
         args.sandbox.clone(),
+        &bounds.phases,
         &common::absolute(&args.bench)?,
     )?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
-    let run = open_run(&args, &loaded, &digest, policy, denominator, &printer)?;
+    let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;
     printer.note(&format!("run: {}", run.root().display()));
     let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
     super::report::show(&printer, &run, Some(denominator), args.json)?;
@@ -297,6 +317,7 @@ fn open_run(
     digest: &crate::model::Digest,
     policy: Policy,
     denominator: Denominator,
+    cache: &Path,
     printer: &Printer,
 ) -> Result<RunFolder, CliError> {
     let parent = Path::new("redgreen-runs");
@@ -308,8 +329,14 @@ fn open_run(
         }
     };
     let root = common::absolute(&root)?;
-    let roster = score::Roster::new(&loaded.instances, loaded.manifest.frozen.as_deref(), &loaded.recorded);
-    let roster = serde_json::to_vec(&roster).map_err(|e| CliError::infra("could not write JSON").because(&e))?;
+    let of_tests = score::Roster::new(
+        &loaded.instances,
+        loaded.manifest.frozen.as_deref(),
+        &loaded.recorded,
+        &loaded.attrition,
+        |path| fs_err::read(loaded.dir.join(path)).ok().map(|bytes| crate::model::digest_bytes(&bytes)),
+    );
+    let roster = serde_json::to_vec(&of_tests).map_err(|e| CliError::infra("could not write JSON").because(&e))?;
     let mut manifest = RunManifest {
         schema: MANIFEST_SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -322,6 +349,7 @@ fn open_run(
         policy: policy.as_str().to_owned(),
         roster: crate::model::digest_bytes(&roster),
         denominator: denominator.as_str().to_owned(),
+        cache: Some(cache.to_owned()),
     };
     let run = RunFolder::create(&root, &manifest).map_err(|e| {
         let full = e.is_disk_full();
@@ -349,9 +377,25 @@ fn open_run(
         );
     }
     manifest.created = there.created;
-    run.put_blob(&roster)?;
+    run.put_sound_blob(&roster)?;
+    put_tests(&run, &of_tests, &loaded.dir)?;
     run.set_manifest(&manifest)?;
     Ok(run)
+}
+
+/// Keeps the tests' sources with the run, so that its report shows them without the benchmark.
+fn put_tests(run: &RunFolder, roster: &score::Roster, bench: &Path) -> Result<(), CliError> {
+    for test in roster.comments.iter().filter_map(|c| c.test.as_ref()) {
+        let Some(source) = &test.source else { continue };
+        if run.blob_path(source).exists() {
+            continue;
+        }
+        // One that cannot be read any more is said to be missing when it is to be run.
+        if let Ok(bytes) = fs_err::read(bench.join(&test.path)) {
+            run.put_blob(&bytes)?;
+        }
+    }
+    Ok(())
 }
 
 /// `redgreen-runs/<name>-<n>`, the first number that is free.
@@ -395,6 +439,8 @@ fn execute(
         })?;
         Ok::<_, CliError>((summary, progress))
     });
+    // Work on a file system that does not answer must not hold the program.
+    runtime.shutdown_background();
     let ((summary, entered), progress) = result?;
     printer.note(&format!(
         "{} made in {}, {} served from records, {} infra{}",
@@ -404,10 +450,19 @@ fn execute(
         summary.infra,
         if summary.interrupted { "; interrupted: the same command goes on" } else { "" }
     ));
+    for (reason, count) in &summary.again {
+        printer.note(&format!("  run again, {count}: {reason}"));
+    }
+    if summary.left > 0 {
+        printer.note(&format!(
+            "  {} left as infra by `--only-missing`; without it they are tried again",
+            counted(summary.left, "row")
+        ));
+    }
     tell_infra(printer, &summary, run);
     let status = if summary.interrupted {
         Status::Interrupted
-    } else if summary.infra > 0 {
+    } else if summary.infra + summary.left > 0 {
         Status::Infra
     } else {
         Status::Done
@@ -429,6 +484,10 @@ fn tell_infra(printer: &Printer, summary: &score::Summary, run: &RunFolder) {
         let hint = match class {
             "repository" => "`--mirrors DIR` and `--clone-from URL` name more places for repositories",
             "toolchain" => "`redgreen doctor` tells what is found on this machine, and where it was looked for",
+            "sandbox" => "`redgreen doctor` tells what this machine can do",
+            "deadline" => {
+                "`--phase-timeout`, `--task-budget` and `--run-budget` set the times; the same command goes on"
+            }
             "disk" => "free some room, or name another cache with `--cache DIR`; the same command goes on",
             "network" => "without `--offline` and with network `redgreen env build BENCH` fetches everything ahead",
             _ => continue,

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::bounds::{PhaseTimes, Time};
 use super::error::CliError;
 
 /// Where a value came from.
@@ -69,6 +70,20 @@ pub struct File {
     pub denominator: Option<String>,
     /// Sandbox.
     pub sandbox: Option<String>,
+    /// Deadlines of phases, as a table or as the option's text.
+    pub phase_timeout: Option<PhaseTimes>,
+    /// Time for one oracle run with all its tries.
+    pub task_budget: Option<Time>,
+    /// Time for the whole run.
+    pub run_budget: Option<Time>,
+    /// Free space below which nothing new is started.
+    pub min_free: Option<String>,
+    /// How long to wait for free space.
+    pub disk_wait: Option<Time>,
+    /// Delete unused entries of the cache when space is low.
+    pub gc_when_low: Option<bool>,
+    /// Failures in a row for one shared cause.
+    pub max_same_infra: Option<u32>,
 }
 
 /// The outer layers: what the environment and the file say.

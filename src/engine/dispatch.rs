@@ -111,8 +111,8 @@ impl Progress {
             Event::TasksSkipped { count, cause, instance_id, .. } => {
                 self.done += count;
                 self.skipped += count;
-                self.infra += if *cause == SkipCause::Infra { *count } else { 0 };
-                if matches!(cause, SkipCause::Infra | SkipCause::Interrupted) {
+                self.infra += if matches!(cause, SkipCause::Infra | SkipCause::Stopped) { *count } else { 0 };
+                if matches!(cause, SkipCause::Infra | SkipCause::Stopped | SkipCause::Interrupted) {
                     self.preparing.remove(instance_id.folded());
                 }
             }

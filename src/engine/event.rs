@@ -49,6 +49,8 @@ pub enum SkipCause {
     Control,
     /// Infrastructure.
     Infra,
+    /// The run starts nothing more that would meet a cause, or nothing more at all; that is said once.
+    Stopped,
     /// The run is being stopped.
     Interrupted,
 }

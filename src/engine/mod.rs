@@ -1,9 +1,16 @@
-//! Who hands work out: this machine's scheduler, and the events that everything which is shown or logged is made from.
+//! Who hands work out: this machine's scheduler and what makes it start nothing new (deadlines, budgets, a full disk, one
+//! cause that many share), and the events that everything which is shown or logged is made from.
 
+mod breaker;
+mod deadline;
+mod disk;
 mod dispatch;
 mod event;
 mod local;
 
+pub use breaker::{Breaker, Cause, Scope, normalised};
+pub use deadline::{Bounds, PhaseLimits, time};
+pub use disk::{DiskGuard, FreeUp, Place};
 pub use dispatch::{Dispatcher, Progress, Reporter, Running};
 pub use event::{Event, Events, SkipCause, Stamped, TaskId};
-pub use local::Scheduler;
+pub use local::{Closed, Scheduler};

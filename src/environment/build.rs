@@ -69,7 +69,7 @@ impl Build<'_> {
         if let Some(found) = self.layers.find(&kind, &digest) {
             return built(&found, ready);
         }
-        let turn = self.layers.turn(&digest, self.runner.cancel).await?;
+        let turn = self.layers.turn(&digest, &self.runner.deadline.token).await?;
         if let Some(found) = self.layers.find(&kind, &digest) {
             return built(&found, ready);
         }

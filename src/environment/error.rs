@@ -93,6 +93,14 @@ pub enum EnvironmentError {
         /// What kind of infra this is, judged by what it wrote.
         reason: InfraReason,
     },
+    /// A phase did not end in time, its steps and its waiting taken together.
+    #[error("{phase} phase: not done at its deadline of {seconds} s")]
+    Deadline {
+        /// The phase.
+        phase: Phase,
+        /// Its limit in seconds.
+        seconds: u64,
+    },
     /// A layer's own account of what is in it can't be read.
     #[error("layer `{layer}`: its lock {what} can't be read: {message}")]
     Lock {
@@ -186,6 +194,7 @@ impl EnvironmentError {
             Self::ToolchainMissing { .. } | Self::ToolMissing { .. } => InfraReason::Toolchain,
             Self::Offline { .. } => InfraReason::Network,
             Self::Step { reason, .. } => *reason,
+            Self::Deadline { .. } => InfraReason::Deadline,
             Self::Sandbox { source, .. } if source.is_disk() => InfraReason::Disk,
             Self::Sandbox { .. } => InfraReason::Sandbox,
             Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
@@ -199,6 +208,14 @@ impl EnvironmentError {
             | Self::Lock { .. }
             | Self::TrackedFiles { .. }
             | Self::Io(_) => InfraReason::Environment,
+        }
+    }
+
+    /// The error itself, where this one only says that it was met before.
+    pub fn root(&self) -> &Self {
+        match self {
+            Self::Earlier(error) => error.root(),
+            error => error,
         }
     }
 

@@ -20,6 +20,8 @@ pub(super) struct Fetch<'a> {
     pub plan: &'a Plan<'a>,
     pub layers: &'a Layers,
     pub settings: &'a Settings,
+    /// Whether the network is refused, by the settings or by now.
+    pub offline: bool,
     pub runner: Runner<'a>,
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
 }
@@ -37,7 +39,7 @@ impl<'a> Fetch<'a> {
         let found = match self.layers.find(&kind, &digest) {
             Some(found) => found,
             None => {
-                let turn = self.layers.turn(&digest, self.runner.cancel).await?;
+                let turn = self.layers.turn(&digest, &self.runner.deadline.token).await?;
                 match self.layers.find(&kind, &digest) {
                     Some(found) => found,
                     None => {
@@ -61,7 +63,7 @@ impl<'a> Fetch<'a> {
         let values = self.plan.layer_values(definition);
         let mut log = Vec::new();
         for step in self.plan.steps(&definition.steps) {
-            if step.network && self.settings.offline {
+            if step.network && self.offline {
                 return Err(EnvironmentError::Offline { what: self.plan.would_fetch(definition) });
             }
             (self.progress)(&format!("{}: {}", self.plan.resolved.definition.name, step.name));

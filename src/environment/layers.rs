@@ -13,6 +13,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::error::EnvironmentError;
+use crate::fault;
 use crate::model::Digest;
 
 /// The versioned bucket: another layout takes another name, so that an old cache is ignored and never misread.
@@ -86,7 +87,10 @@ impl Layers {
         let file = fs_err::OpenOptions::new().create(true).truncate(false).write(true).open(&path)?.into_file();
         loop {
             match file.try_lock() {
-                Ok(()) => return Ok(Turn { _file: file, _task: task }),
+                Ok(()) => {
+                    fault::point("layer.turn.taken");
+                    return Ok(Turn { _file: file, _task: task });
+                }
                 Err(TryLockError::WouldBlock) => {
                     tokio::select! {
                         () = tokio::time::sleep(PAUSE) => {}
@@ -117,6 +121,7 @@ impl Layers {
         }
         let folder = parent.join(format!("{prefix}{}", std::process::id()));
         fs_err::create_dir(&folder)?;
+        fault::point("layer.draft.made");
         Ok(Draft { folder, target, owner: self.owner, done: false })
     }
 }
@@ -134,6 +139,7 @@ impl Draft {
     pub fn folder(&self, name: &str) -> Result<PathBuf, EnvironmentError> {
         let folder = self.folder.join(name);
         fs_err::create_dir_all(&folder)?;
+        fault::point("layer.folder.made");
         let meta = fs_err::metadata(&folder)?;
         if (meta.uid(), meta.gid()) != self.owner {
             std::os::unix::fs::chown(&folder, Some(self.owner.0), Some(self.owner.1))?;
@@ -144,11 +150,15 @@ impl Draft {
     /// Completes the layer: the marker is written last, all is on the disk before the layer gets its name.
     pub fn finish(mut self, key: Value, lock: Value, log: &[u8]) -> Result<Found, EnvironmentError> {
         fs_err::write(self.folder.join(LOG), log)?;
+        fault::point("layer.log.written");
         let marker = Marker { schema: MARKER_SCHEMA, key, lock };
         let mut file = fs_err::File::create(self.folder.join(MARKER))?;
         file.write_all(&serde_json::to_vec_pretty(&marker).map_err(std::io::Error::from)?)?;
+        fault::point("layer.marker.written");
         rustix::fs::syncfs(file.file()).map_err(std::io::Error::from)?;
+        fault::point("layer.synced");
         fs_err::rename(&self.folder, &self.target)?;
+        fault::point("layer.renamed");
         self.done = true;
         if let Some(parent) = self.target.parent() {
             fs_err::File::open(parent)?.sync_all()?;

@@ -19,6 +19,7 @@
 
 mod build;
 mod condition;
+mod deadline;
 mod definition;
 mod definitions;
 mod error;

@@ -2,14 +2,16 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::build::Build;
+use super::deadline::Deadline;
 use super::definitions::Definitions;
-use super::error::EnvironmentError;
+use super::error::{EnvironmentError, Phase};
 use super::fetch::Fetch;
 use super::layers::Layers;
 use super::plan::{Plan, ReadyLayer};
@@ -62,7 +64,9 @@ pub struct Environments {
     sandbox: Arc<dyn Sandbox>,
     layers: Layers,
     /// What was found before, by definition and wanted version: a shim takes its time.
-    toolchains: Mutex<HashMap<(String, String), Arc<Toolchain>>>,
+    toolchains: Mutex<HashMap<(String, String), Result<Arc<Toolchain>, Arc<EnvironmentError>>>>,
+    /// The network was given up while running.
+    without_network: AtomicBool,
     /// Environments that can't be built, by what they are made of: other instances with the same one need not try.
     failed: Mutex<HashMap<Digest, Arc<EnvironmentError>>>,
 }
@@ -75,8 +79,13 @@ impl Environments {
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
         let definitions = Definitions::load(&settings.definitions)?;
         let layers = Layers::open(&settings.cache, sandbox.owner())?;
-        let (toolchains, failed) = (Mutex::default(), Mutex::default());
-        Ok(Self { settings, definitions, sandbox, layers, toolchains, failed })
+        let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
+        Ok(Self { settings, definitions, sandbox, layers, toolchains, without_network, failed })
+    }
+
+    /// From now on steps that need the network are refused, as with the setting `offline`.
+    pub fn give_up_network(&self) {
+        self.without_network.store(true, Ordering::Relaxed);
     }
 
     /// The definitions in use.
@@ -96,24 +105,27 @@ impl Environments {
         let key = (definition.name.clone(), wanted.clone());
         let known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
         let toolchain = match known {
-            Some(toolchain) => toolchain,
+            Some(known) => known,
             None => {
                 let settings = &self.settings;
                 let found = find(&definition.toolchain, &wanted, &settings.host, settings.probe_deadline);
-                let toolchain = Arc::new(found.map_err(|search| EnvironmentError::ToolchainMissing {
-                    language: definition.name.clone(),
-                    wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
-                        (Some(minimum), true) => format!(">={minimum}"),
-                        _ => wanted.clone(),
-                    },
-                    looked_at: search.looked_at,
-                    found: search.found,
-                })?);
+                let found = found.map(Arc::new).map_err(|search| {
+                    Arc::new(EnvironmentError::ToolchainMissing {
+                        language: definition.name.clone(),
+                        wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
+                            (Some(minimum), true) => format!(">={minimum}"),
+                            _ => wanted.clone(),
+                        },
+                        looked_at: search.looked_at,
+                        found: search.found,
+                    })
+                });
                 let mut known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner);
-                known.insert(key, toolchain.clone());
-                toolchain
+                known.insert(key, found.clone());
+                found
             }
         };
+        let toolchain = toolchain.map_err(EnvironmentError::Earlier)?;
         Ok(Resolved { spec: spec.clone(), definition, toolchain })
     }
 
@@ -158,15 +170,24 @@ impl Environments {
     ) -> Result<Prepared, EnvironmentError> {
         let owner = self.sandbox.owner();
         let plan = Plan::new(resolved, subject, owner, self.settings.network.cargo_arguments())?;
-        let runner = Runner { sandbox: self.sandbox.as_ref(), cancel };
-        let fetch = Fetch { plan: &plan, layers: &self.layers, settings: &self.settings, runner, progress };
-        let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
-        for definition in plan.layers() {
-            let layer = fetch.layer(definition, &ready).await?;
-            ready.push(layer);
-        }
-        let build = Build { plan: &plan, layers: &self.layers, settings: &self.settings, runner, progress };
-        let built = build.run(&ready).await?;
+        let (layers, settings, sandbox) = (&self.layers, &self.settings, self.sandbox.as_ref());
+        let offline = settings.offline || self.without_network.load(Ordering::Relaxed);
+        let deadline = Deadline::new(Phase::Fetch, settings.fetch_limits.wall, cancel);
+        let runner = Runner { sandbox, deadline: &deadline };
+        let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress };
+        let fetched = deadline.over(async {
+            let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
+            for definition in plan.layers() {
+                let layer = fetch.layer(definition, &ready).await?;
+                ready.push(layer);
+            }
+            Ok(ready)
+        });
+        let ready = fetched.await?;
+        let deadline = Deadline::new(Phase::Build, settings.build_limits.wall, cancel);
+        let runner = Runner { sandbox, deadline: &deadline };
+        let build = Build { plan: &plan, layers, settings, runner, progress };
+        let built = deadline.over(build.run(&ready)).await?;
 
         let mut mounts = resolved.toolchain.mounts();
         for layer in ready.iter().filter(|layer| layer.definition.runs) {

@@ -1,9 +1,8 @@
 //! Running one step in the sandbox and saying what went wrong.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tokio_util::sync::CancellationToken;
-
+use super::deadline::Deadline;
 use super::error::{EnvironmentError, Phase, StepEnd};
 use crate::model::InfraReason;
 use crate::sandbox::{End, Exit, Network, Sandbox, Task};
@@ -43,20 +42,27 @@ const NETWORK_SIGNS: [&str; 26] = [
 
 const DISK_SIGNS: [&str; 3] = ["no space left on device", "enospc", "disk quota exceeded"];
 
-/// The sandbox and the caller's token.
+/// The sandbox and the phase's deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Runner<'a> {
     pub sandbox: &'a dyn Sandbox,
-    pub cancel: &'a CancellationToken,
+    pub deadline: &'a Deadline<'a>,
 }
 
 impl Runner<'_> {
     /// Runs a task to its end, whatever its exit code.
     pub async fn run(&self, step: &str, task: &Task) -> Result<Exit, EnvironmentError> {
-        if self.cancel.is_cancelled() {
+        let cancel = &self.deadline.token;
+        if cancel.is_cancelled() {
             return Err(EnvironmentError::Cancelled);
         }
-        let exit = self.sandbox.run(task, self.cancel).await;
+        let left = self.deadline.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(self.deadline.error());
+        }
+        let mut task = task.clone();
+        task.limits.wall = task.limits.wall.min(left);
+        let exit = self.sandbox.run(&task, cancel).await;
         let exit = exit.map_err(|source| EnvironmentError::Sandbox { step: step.to_owned(), source })?;
         if exit.cancelled { Err(EnvironmentError::Cancelled) } else { Ok(exit) }
     }
@@ -114,7 +120,9 @@ fn reason(text: &str, network: Network, timed_out: bool) -> InfraReason {
     let has = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
     if has(&DISK_SIGNS) {
         InfraReason::Disk
-    } else if network == Network::Host && (timed_out || has(&NETWORK_SIGNS)) {
+    } else if timed_out {
+        InfraReason::Deadline
+    } else if network == Network::Host && has(&NETWORK_SIGNS) {
         InfraReason::Network
     } else {
         InfraReason::Environment
@@ -148,8 +156,8 @@ mod tests {
                     connection: [Errno -3] Temporary failure in name resolution')'\nERROR: No matching distribution found";
         assert_eq!(reason(pin, Network::Host, false), InfraReason::Environment);
         assert_eq!(reason(dead, Network::Host, false), InfraReason::Network);
-        assert_eq!(reason("", Network::Host, true), InfraReason::Network);
-        assert_eq!(reason("connection refused", Network::None, true), InfraReason::Environment);
+        assert_eq!(reason("", Network::Host, true), InfraReason::Deadline);
+        assert_eq!(reason("connection refused", Network::None, false), InfraReason::Environment);
         assert_eq!(reason("OSError: [Errno 28] No space left on device", Network::None, false), InfraReason::Disk);
     }
 

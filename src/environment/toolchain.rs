@@ -17,6 +17,7 @@ use super::settings::HostVariables;
 use super::template::{Values, names};
 use super::version::{at_least, compare, matches_prefix};
 use crate::sandbox::Mount;
+use crate::{child, fault};
 
 /// Folders that every sandbox has from the host.
 const SYSTEM_FOLDERS: [&str; 5] = ["/usr", "/bin", "/sbin", "/lib", "/lib64"];
@@ -211,7 +212,9 @@ fn run(argv: &[String], host: &HostVariables, deadline: Duration) -> Result<Stri
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .process_group(0);
+    child::dies_with_us(&mut command);
     let mut child = spawn(&mut command).map_err(|e| format!("could not be started: {e}"))?;
+    fault::point("toolchain.probe.spawned");
     let group = i32::try_from(child.id()).ok().and_then(rustix::process::Pid::from_raw);
     let stdout = reader(child.stdout.take());
     let stderr = reader(child.stderr.take());

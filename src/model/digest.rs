@@ -71,46 +71,53 @@ pub fn digest_bytes(bytes: &[u8]) -> Digest {
 
 /// The digest of a JSON value in canonical form, so that neither key order nor white space counts.
 pub fn digest_json(value: &Value) -> Digest {
-    digest_bytes(canonical_json(value).as_bytes())
+    digest_bytes(&canonical_bytes(value))
 }
 
 /// The canonical text of a JSON value: keys sorted by their bytes, no white space, numbers as serde_json writes them.
 pub fn canonical_json(value: &Value) -> String {
-    let mut out = String::new();
+    String::from_utf8(canonical_bytes(value)).unwrap_or_default()
+}
+
+fn canonical_bytes(value: &Value) -> Vec<u8> {
+    let mut out = Vec::with_capacity(1024);
     write_canonical(value, &mut out);
     out
 }
 
-fn write_canonical(value: &Value, out: &mut String) {
+fn write_canonical(value: &Value, out: &mut Vec<u8>) {
     match value {
         Value::Array(items) => {
-            out.push('[');
+            out.push(b'[');
             for (i, item) in items.iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
                 write_canonical(item, out);
             }
-            out.push(']');
+            out.push(b']');
         }
         Value::Object(map) => {
-            let mut keys: Vec<&String> = map.keys().collect();
-            keys.sort_unstable();
-            out.push('{');
-            for (i, key) in keys.into_iter().enumerate() {
+            let mut entries: Vec<(&String, &Value)> = map.iter().collect();
+            entries.sort_unstable_by_key(|(key, _)| *key);
+            out.push(b'{');
+            for (i, (key, item)) in entries.into_iter().enumerate() {
                 if i > 0 {
-                    out.push(',');
+                    out.push(b',');
                 }
-                out.push_str(&Value::from(key.as_str()).to_string());
-                out.push(':');
-                if let Some(item) = map.get(key) {
-                    write_canonical(item, out);
-                }
+                write_scalar(key, out);
+                out.push(b':');
+                write_canonical(item, out);
             }
-            out.push('}');
+            out.push(b'}');
         }
-        scalar => out.push_str(&scalar.to_string()),
+        scalar => write_scalar(scalar, out),
     }
+}
+
+/// As serde_json has it. Writing one to memory does not fail.
+fn write_scalar<T: Serialize + ?Sized>(scalar: &T, out: &mut Vec<u8>) {
+    let _ = serde_json::to_writer(out, scalar);
 }
 
 #[cfg(test)]

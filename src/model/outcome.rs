@@ -77,18 +77,21 @@ pub enum InfraReason {
     Disk,
     /// The network was needed and did not answer, or is refused by `--offline`.
     Network,
+    /// A phase before the oracle's own run did not end in time, or a budget was used up.
+    Deadline,
     /// The run was interrupted.
     Interrupted,
 }
 
 impl InfraReason {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Sandbox,
         Self::Environment,
         Self::Toolchain,
         Self::Repository,
         Self::Disk,
         Self::Network,
+        Self::Deadline,
         Self::Interrupted,
     ];
 
@@ -101,6 +104,7 @@ impl InfraReason {
             Self::Repository => "repository",
             Self::Disk => "disk",
             Self::Network => "network",
+            Self::Deadline => "deadline",
             Self::Interrupted => "interrupted",
         }
     }

@@ -59,6 +59,9 @@ pub(super) struct Definition {
     pub(super) probe: Vec<String>,
     #[serde(default)]
     configuration: Vec<String>,
+    /// The same where the oracle brings a command of its own, which may start anything.
+    #[serde(default)]
+    own_configuration: Vec<String>,
     #[serde(default)]
     replay: Option<Replay>,
 }
@@ -174,9 +177,14 @@ impl Frameworks {
         Ok(digest_json(&value))
     }
 
-    /// What steers a framework's tests: conftest files, ini files, manifests, compiled code that is believed.
-    pub fn test_configuration(&self, framework: Framework) -> Result<TestConfiguration, OracleError> {
-        self.get(framework)?.test_configuration().map_err(|problem| OracleError::Definitions {
+    /// What steers a framework's tests: conftest files, ini files, manifests, compiled code that is believed. Of an oracle
+    /// with a command of its own (`own_command`) that is what steers the usual runners.
+    pub fn test_configuration(
+        &self,
+        framework: Framework,
+        own_command: bool,
+    ) -> Result<TestConfiguration, OracleError> {
+        self.get(framework)?.test_configuration(own_command).map_err(|problem| OracleError::Definitions {
             origin: FILE.to_owned(),
             problem: format!("`{}`: {problem}", framework.as_str()),
         })
@@ -189,15 +197,15 @@ pub struct TestConfiguration(GlobSet);
 
 impl TestConfiguration {
     /// From globs of paths relative to the tree. Letter case counts, as it does where tests run.
-    fn new(globs: &[String]) -> Result<Self, String> {
+    fn new<'a>(globs: impl Iterator<Item = &'a String> + Clone) -> Result<Self, String> {
         // What lies in the place of a folder may be a link to another one: `.cargo` for `**/.cargo/config.toml`. Of
         // `**/conftest.py` no folder is left to name, and the file that a link leads to goes by its own name.
-        let folders = globs.iter().flat_map(|glob| {
+        let folders = globs.clone().flat_map(|glob| {
             let above = glob.match_indices('/').map(|(at, _)| &glob[..at]);
             above.filter(|folder| !folder.ends_with("**"))
         });
         let mut set = GlobSetBuilder::new();
-        for glob in globs.iter().map(String::as_str).chain(folders) {
+        for glob in globs.map(String::as_str).chain(folders) {
             set.add(GlobBuilder::new(glob).literal_separator(true).build().map_err(|error| error.to_string())?);
         }
         Ok(Self(set.build().map_err(|error| error.to_string())?))
@@ -211,7 +219,7 @@ impl TestConfiguration {
 
 impl Definition {
     fn check(&self) -> Result<(), String> {
-        self.test_configuration()?;
+        self.test_configuration(true)?;
         exit_codes(&self.codes)?;
         let mut patterns = vec![self.must_print.as_deref()];
         if let Some(replay) = &self.replay {
@@ -230,8 +238,9 @@ impl Definition {
         Ok(())
     }
 
-    fn test_configuration(&self) -> Result<TestConfiguration, String> {
-        TestConfiguration::new(&self.configuration)
+    fn test_configuration(&self, own_command: bool) -> Result<TestConfiguration, String> {
+        let own = if own_command { self.own_configuration.as_slice() } else { &[] };
+        TestConfiguration::new(self.configuration.iter().chain(own))
     }
 
     /// What holds under `policy`, with or without the repository's own test configuration. A framework that the
@@ -314,7 +323,7 @@ mod tests {
     #[test]
     fn test_configuration_is_known_by_its_path() {
         let all = Frameworks::built_in().unwrap();
-        let has = |framework, path: &str| all.test_configuration(framework).unwrap().has(Path::new(path));
+        let has = |framework, path: &str| all.test_configuration(framework, false).unwrap().has(Path::new(path));
         for path in [
             "conftest.py",
             "a/b/conftest.py",
@@ -350,15 +359,16 @@ mod tests {
         assert!(!has(Framework::Cargo, "src/target/mod.rs"));
         assert!(has(Framework::Node, "package.json") && has(Framework::Jest, "web/jest.config.mjs"));
         assert!(!has(Framework::Exit, "conftest.py"));
+        assert!(all.test_configuration(Framework::Exit, true).unwrap().has(Path::new("sub/Makefile")));
         // Not UTF-8, and steers all the same.
         let odd: &std::ffi::OsStr = std::os::unix::ffi::OsStrExt::from_bytes(b"\xff/conftest.py");
-        assert!(all.test_configuration(Framework::Pytest).unwrap().has(Path::new(odd)));
+        assert!(all.test_configuration(Framework::Pytest, false).unwrap().has(Path::new(odd)));
     }
 
     #[test]
     fn a_link_in_the_place_of_a_folder_counts() {
         let all = Frameworks::built_in().unwrap();
-        let has = |framework, path: &str| all.test_configuration(framework).unwrap().has(Path::new(path));
+        let has = |framework, path: &str| all.test_configuration(framework, false).unwrap().has(Path::new(path));
         for (framework, path) in [
             (Framework::Cargo, ".cargo"),
             (Framework::Cargo, "a/.cargo"),

@@ -1,6 +1,7 @@
 //! redgreen's own small reporters, carried in the binary and laid into a folder of the host to be mounted read-only.
 
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use crate::model::{Digest, digest_json};
 
@@ -54,7 +55,8 @@ impl Reporters {
 
     /// The digest of all reporters; part of the key of every run.
     pub fn digest() -> Digest {
-        digest_json(&serde_json::json!(FILES))
+        static DIGEST: LazyLock<Digest> = LazyLock::new(|| digest_json(&serde_json::json!(FILES)));
+        DIGEST.clone()
     }
 
     /// The folder on the host.

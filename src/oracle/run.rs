@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
+use crate::fault;
 use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
 
 use super::alive::shows_life;
@@ -128,6 +129,7 @@ pub async fn rebuild(
         result_channel: false,
     };
     let exit = sandbox.run(&task, cancel).await?;
+    fault::point("oracle.rebuild.ended");
     Ok(Some(Rebuilt { exit, folder }))
 }
 
@@ -174,6 +176,7 @@ pub async fn run_rebuilt(
     evidence.forged = seal::open(&mut exit, plan.result == ResultKind::Reporter);
     let may_be_missing = !exit.cancelled && !exit.timed_out && !exit.out_of_memory && !shows_life(plan, &exit);
     evidence.exit = Some(exit);
+    fault::point("oracle.run.ended");
     if may_be_missing && !plan.probe.is_empty() {
         let probe = sandbox.run(&probe_task(subject, plan, limits), cancel).await?;
         evidence.probe = Some(probe);
@@ -303,6 +306,7 @@ impl Staged {
             // package's build script, and then compile everything, again; in another test's place it must be newer.
             fs_err::File::open(&at)?.into_parts().0.set_modified(SystemTime::UNIX_EPOCH + TREE_TIME)?;
         }
+        fault::point("oracle.test.staged");
         Ok(Self { folder, test: at })
     }
 }
@@ -312,6 +316,7 @@ fn fresh_folder(scratch: &Path, prefix: &str, owner: (u32, u32)) -> io::Result<T
     let folder = tempfile::Builder::new().prefix(prefix).tempdir_in(scratch)?;
     fs_err::set_permissions(folder.path(), std::fs::Permissions::from_mode(0o755))?;
     give(folder.path(), owner)?;
+    fault::point("oracle.folder.made");
     Ok(folder)
 }
 
@@ -319,4 +324,29 @@ fn give(path: &Path, (user, group): (u32, u32)) -> io::Result<()> {
     use std::os::unix::fs::MetadataExt;
     let now = fs_err::metadata(path)?;
     if (now.uid(), now.gid()) == (user, group) { Ok(()) } else { chown(path, Some(user), Some(group)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_tree_are_kept_from_the_interpreters_start() {
+        for (list, early) in [
+            ("/env/start:/workspace:/workspace/src:/opt", Some("/env/start:/opt")),
+            ("/workspace", None),
+            ("src:/env/start", Some("/env/start")), // relative to the tree
+            (":/env/start:", Some("/env/start")),   // an empty entry is the current folder
+            ("/workspace-tools:/env/start", Some("/workspace-tools:/env/start")),
+        ] {
+            let mut variables = BTreeMap::from([("PATHS".to_owned(), list.to_owned())]);
+            keep_late(&mut variables, "PATHS");
+            assert_eq!(variables.get("PATHS").map(String::as_str), early, "{list}");
+            let late = (early != Some(list)).then_some(list);
+            assert_eq!(variables.get("REDGREEN_LATE_PATHS").map(String::as_str), late, "{list}");
+        }
+        let mut none = BTreeMap::new();
+        keep_late(&mut none, "PATHS");
+        assert!(none.is_empty());
+    }
 }

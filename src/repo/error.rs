@@ -89,6 +89,38 @@ pub enum RepoError {
         /// The repository's place.
         place: PathBuf,
     },
+    /// An object is not what it is used as.
+    #[error("the object {id} in {place} is used as a {kind}, but is none; the mirror is damaged")]
+    MalformedObject {
+        /// What it should be.
+        kind: String,
+        /// The object.
+        id: String,
+        /// The repository's place.
+        place: PathBuf,
+    },
+    /// Base and commit to review have no history in common.
+    #[error(
+        "the base `{base}` and `{commit}` have no commit in common in {place}; name the commit that the change was made on"
+    )]
+    UnrelatedBase {
+        /// The base.
+        base: String,
+        /// The commit to review.
+        commit: String,
+        /// The repository's place.
+        place: PathBuf,
+    },
+    /// The commit to review comes before the base.
+    #[error(
+        "there is nothing to review: `{commit}` is a part of the history of the base `{base}`; name an earlier base"
+    )]
+    NothingToReview {
+        /// The base.
+        base: String,
+        /// The commit to review.
+        commit: String,
+    },
     /// Two changes of one set cannot both be.
     #[error("`{inner}` cannot be written because `{outer}` is written as a file")]
     ConflictingChanges {

@@ -1,4 +1,4 @@
-//! The `.git` of a snapshot: one commit, its tree's objects in one pack, an index that agrees with the files.
+//! The `.git` of a snapshot: one branch, objects in one pack, an index that agrees with the files.
 
 use std::path::Path;
 
@@ -7,6 +7,7 @@ use walkdir::WalkDir;
 
 use super::error::RepoError;
 use super::lock::remove_all;
+use super::past::Past;
 use super::path::TreePath;
 use super::snapshot::SNAPSHOT_TIME;
 use super::tree::TreeReader;
@@ -48,18 +49,41 @@ const CONFIG: &str = "[core]
 \tautocrlf = false
 ";
 
+/// Whoever commits in a `review` snapshot does so under this name: the user's configuration is not there.
+const IDENTITY: &str = "[user]
+\tname = redgreen
+\temail = redgreen@localhost
+";
+
+/// What the branch of a snapshot leads to.
+pub(super) enum Tip<'a> {
+    /// One new commit of the tree, with a fixed author, date and message.
+    Single,
+    /// An existing commit with all that came before it.
+    Past(&'a Past),
+}
+
 /// Writes `.git` into the snapshot at `root`.
 pub(super) fn write(
     root: &Path,
     reader: &TreeReader,
     trees: &[Oid],
     files: Vec<IndexFile>,
+    tip: &Tip<'_>,
     writer: &TreeWriter,
 ) -> Result<(), RepoError> {
     let git_dir = root.join(".git");
     let commit =
-        fill(root, &git_dir, reader, trees, files).map_err(RepoError::git("write the snapshot's `.git`", root))?;
-    fs_err::write(git_dir.join("config"), CONFIG)?;
+        fill(root, &git_dir, reader, trees, files, tip).map_err(RepoError::git("write the snapshot's `.git`", root))?;
+    let mut config = CONFIG.to_owned();
+    if let Tip::Past(past) = tip {
+        config.push_str(IDENTITY);
+        if !past.shallow.is_empty() {
+            let lines: String = past.shallow.iter().map(|id| format!("{id}\n")).collect();
+            fs_err::write(git_dir.join("shallow"), lines)?;
+        }
+    }
+    fs_err::write(git_dir.join("config"), config)?;
     fs_err::write(git_dir.join("HEAD"), "ref: refs/heads/main\n")?;
     fs_err::write(git_dir.join("refs").join("heads").join("main"), format!("{commit}\n"))?;
     // What the template of a new repository brings along.
@@ -83,6 +107,7 @@ fn fill(
     reader: &TreeReader,
     trees: &[Oid],
     files: Vec<IndexFile>,
+    tip: &Tip<'_>,
 ) -> Result<Oid, git2::Error> {
     let mut options = RepositoryInitOptions::new();
     options.external_template(false).initial_head("main").no_reinit(true);
@@ -91,26 +116,43 @@ fn fill(
     let odb = repository.odb()?;
     let objects = reader.git().commondir().join("objects");
     odb.add_disk_alternate(&objects.to_string_lossy())?;
-    // libgit2 looks for deltas in every pack that it writes, which takes most of the time. Above the size of a big file
-    // it does not; it reads that size from the first of these keys (1.9), where the second is meant.
-    for key in ["pack.deltaCacheSize", "core.bigFileThreshold"] {
-        repository.config()?.set_i64(key, 1)?;
-    }
-
-    let who = Signature::new("redgreen", "redgreen@localhost", &Time::new(SNAPSHOT_TIME, 0))?;
-    let root_tree = repository.find_tree(*trees.first().unwrap_or(&Oid::ZERO_SHA1))?;
-    let commit = repository.commit(None, &who, &who, "Snapshot\n", &root_tree, &[])?;
+    let commit = match tip {
+        Tip::Past(past) => past.tip,
+        Tip::Single => {
+            // libgit2 looks for deltas in every pack that it writes, which takes most of the time. Above the size of a
+            // big file it does not; it reads that size from the first of these keys (1.9), where the second is meant.
+            // One tree has hardly any deltas; a history has little else.
+            for key in ["pack.deltaCacheSize", "core.bigFileThreshold"] {
+                repository.config()?.set_i64(key, 1)?;
+            }
+            let who = Signature::new("redgreen", "redgreen@localhost", &Time::new(SNAPSHOT_TIME, 0))?;
+            let root_tree = repository.find_tree(*trees.first().unwrap_or(&Oid::ZERO_SHA1))?;
+            repository.commit(None, &who, &who, "Snapshot\n", &root_tree, &[])?
+        }
+    };
     let mut pack = repository.packbuilder()?;
+    // With several threads the same objects can give other bytes.
     pack.set_threads(1);
-    pack.insert_object(commit, None)?;
-    for tree in trees {
+    match tip {
+        Tip::Single => pack.insert_object(commit, None)?,
+        Tip::Past(past) => {
+            for (id, name) in &past.objects {
+                pack.insert_object(*id, name.as_deref())?;
+            }
+        }
+    }
+    // An index leads to files alone: folders' objects would be left dangling beside it.
+    for tree in trees.iter().filter(|_| matches!(tip, Tip::Single)) {
         pack.insert_object(*tree, None)?;
     }
     for file in files.iter().filter(|f| f.mode != SUBMODULE && f.presence != Presence::Unknown) {
-        pack.insert_object(file.id, None)?;
+        let name = String::from_utf8_lossy(file.path.as_bytes());
+        pack.insert_object(file.id, Some(&*name).filter(|_| matches!(tip, Tip::Past(_))))?;
     }
     pack.write(&git_dir.join("objects").join("pack"), 0o644)?;
-    remove_loose(git_dir, commit);
+    if matches!(tip, Tip::Single) {
+        remove_loose(git_dir, commit);
+    }
 
     let mut index = repository.index()?;
     let time = i32::try_from(SNAPSHOT_TIME).unwrap_or_default();

@@ -4,9 +4,10 @@ use std::fs::TryLockError;
 use std::path::{Path, PathBuf};
 
 use super::error::RepoError;
+use crate::fault;
 
 /// An exclusive lock on a file beside what is being made. It goes with the process, however that ends.
-pub(super) struct Lock(#[expect(dead_code, reason = "held for its lock")] std::fs::File);
+pub(super) struct Lock(std::fs::File);
 
 impl Lock {
     /// Waits for the lock on `path`, whose folder is made if need be.
@@ -20,7 +21,13 @@ impl Lock {
             Err(TryLockError::WouldBlock) => file.lock().map_err(|e| named(&e, &path))?,
             Err(TryLockError::Error(e)) => return Err(named(&e, &path).into()),
         }
+        fault::point("repo.lock.taken");
         Ok(Self(file))
+    }
+
+    /// The locked file. A child process that inherits it holds the lock, too.
+    pub(super) fn file(&self) -> &std::fs::File {
+        &self.0
     }
 }
 
@@ -45,19 +52,35 @@ pub(super) fn remove_all(path: &Path) -> Result<(), RepoError> {
     }
 }
 
+/// Waits until everything that was written to the file system of `path` is on the disk, so that no name or marker that
+/// is given afterwards can outlive a crash of the machine that the content did not.
+pub(super) fn settle(path: &Path) -> Result<(), RepoError> {
+    Ok(rustix::fs::syncfs(fs_err::File::open(path)?.file()).map_err(std::io::Error::from)?)
+}
+
 /// Makes the folder `path` once, among all processes: `make` fills a temporary sibling, which is then renamed.
-pub(super) fn make_once(path: &Path, make: impl FnOnce(&Path) -> Result<(), RepoError>) -> Result<(), RepoError> {
+pub(super) fn make_once(
+    path: &Path,
+    make: impl FnOnce(&Path, &Lock) -> Result<(), RepoError>,
+) -> Result<(), RepoError> {
     if path.is_dir() {
         return Ok(());
     }
-    let _lock = Lock::take(&beside(path, ".lock"))?;
+    let lock = Lock::take(&beside(path, ".lock"))?;
     if path.is_dir() {
         return Ok(());
     }
     // Under the lock nobody else has this name; what lies there is a dead process's.
     let temporary = beside(path, ".tmp");
     remove_all(&temporary)?;
-    let made = make(&temporary).and_then(|()| Ok(fs_err::rename(&temporary, path)?));
+    let made = make(&temporary, &lock).and_then(|()| {
+        fault::point("repo.clone.made");
+        settle(&temporary)?;
+        fault::point("repo.clone.synced");
+        fs_err::rename(&temporary, path)?;
+        fault::point("repo.clone.renamed");
+        Ok(())
+    });
     if made.is_err() {
         remove_all(&temporary)?;
     }

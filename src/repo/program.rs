@@ -2,21 +2,26 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::Read;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::error::RepoError;
+use super::lock::Lock;
+use crate::{child, fault};
 
 /// Runs git commands. Nothing of the caller's environment or of the user's configuration reaches them: no hooks, no
 /// prompts, no credential helpers, only the protocols that clones need.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct GitProgram {
     program: PathBuf,
     variables: Vec<(String, String)>,
     /// An empty folder of ours, which is the commands' home.
     home: PathBuf,
+    /// A lock that commands hold, too.
+    lock: Option<OwnedFd>,
 }
 
 /// How much of what git wrote is kept in an error.
@@ -26,7 +31,14 @@ impl GitProgram {
     pub(super) fn new(program: &Path, variables: &[(String, String)], cache: &Path) -> Result<Self, RepoError> {
         let home = cache.join("git-home");
         fs_err::create_dir_all(&home)?;
-        Ok(Self { program: program.to_path_buf(), variables: variables.to_vec(), home })
+        Ok(Self { program: program.to_path_buf(), variables: variables.to_vec(), home, lock: None })
+    }
+
+    /// Commands hold this lock, too, and with them everything that they start. When redgreen is killed, git dies, but
+    /// what git started may write on for a while: until then nobody else begins in its place.
+    pub(super) fn holding(mut self, lock: &Lock) -> Result<Self, RepoError> {
+        self.lock = Some(lock.file().try_clone()?.into());
+        Ok(self)
     }
 
     /// Runs one command to its end, or kills it and what it started after `limit`.
@@ -38,6 +50,7 @@ impl GitProgram {
             .command(arguments)
             .spawn()
             .map_err(|e| failed(None, format!("`{}` did not start: {e}", self.program.display())))?;
+        fault::point("repo.git.spawned");
         let stderr = child.stderr.take();
         let reader = std::thread::spawn(move || {
             let mut tail = Vec::new();
@@ -108,6 +121,10 @@ impl GitProgram {
         }
         command.args(arguments).current_dir(&self.home).process_group(0);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+        child::dies_with_us(&mut command);
+        if let Some(lock) = &self.lock {
+            child::inherits(&mut command, lock);
+        }
         command
     }
 }

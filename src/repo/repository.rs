@@ -20,7 +20,7 @@ pub struct Repository {
 }
 
 /// Sets libgit2 up for repositories of strangers, once per process.
-fn initialise() {
+pub(super) fn initialise() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         // SAFETY: libgit2 asks that options are not changed while other threads use it. Every use of ours comes

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use super::error::RepoError;
 use super::lock::{Lock, beside, make_once};
@@ -45,7 +45,7 @@ pub struct Retries {
     pub tries: u32,
     /// The pause before the second try; it doubles each time.
     pub pause: Duration,
-    /// The deadline of one try.
+    /// The deadline of all tries together.
     pub limit: Duration,
 }
 
@@ -77,7 +77,7 @@ impl RepoSources {
         match &self.template {
             Some(template) if !self.offline => {
                 let address = expand(template, &name)?;
-                make_once(&clone, |to| self.clone_into(&address, to))?;
+                make_once(&clone, |to, lock| self.clone_into(&address, to, lock))?;
                 Repository::open(&clone)
             }
             template => {
@@ -94,11 +94,11 @@ impl RepoSources {
         let name = RepoName::parse(repo)?;
         let clone = self.clone_path(&name);
         if !self.offline && clone.is_dir() {
-            let _lock = Lock::take(&beside(&clone, ".lock"))?;
-            let git = self.git()?;
+            let lock = Lock::take(&beside(&clone, ".lock"))?;
+            let git = self.git()?.holding(&lock)?;
             let mut dir = OsString::from("--git-dir=");
             dir.push(&clone);
-            self.retry(|| git.run(&[dir.as_os_str(), "fetch".as_ref(), "--prune".as_ref()], self.retries.limit))?;
+            self.retry(|limit| git.run(&[dir.as_os_str(), "fetch".as_ref(), "--prune".as_ref()], limit))?;
         }
         self.open(repo)
     }
@@ -112,23 +112,35 @@ impl RepoSources {
         self.cache.join("clones-v1").join(folder)
     }
 
-    fn clone_into(&self, address: &str, to: &Path) -> Result<(), RepoError> {
-        let git = self.git()?;
-        self.retry(|| {
+    fn clone_into(&self, address: &str, to: &Path, lock: &Lock) -> Result<(), RepoError> {
+        let git = self.git()?.holding(lock)?;
+        self.retry(|limit| {
             super::lock::remove_all(to)?;
             // A mirror has every ref of the other side, the pull requests' heads among them.
             let words = ["clone", "--quiet", "--mirror", "--", address].map(OsString::from);
-            git.run(&[&words[..], &[to.as_os_str().to_owned()]].concat(), self.retries.limit)
+            git.run(&[&words[..], &[to.as_os_str().to_owned()]].concat(), limit)
         })
     }
 
-    fn retry(&self, mut step: impl FnMut() -> Result<(), RepoError>) -> Result<(), RepoError> {
+    /// Tries a step, which is told how much time is left for all tries together.
+    fn retry(&self, mut step: impl FnMut(Duration) -> Result<(), RepoError>) -> Result<(), RepoError> {
+        let began = Instant::now();
+        let left = || self.retries.limit.saturating_sub(began.elapsed());
+        let mut step = |left| {
+            step(left).map_err(|error| match error {
+                // What was left of it for the last try tells nobody anything.
+                RepoError::GitTimeout { command, .. } => {
+                    RepoError::GitTimeout { command, seconds: self.retries.limit.as_secs() }
+                }
+                error => error,
+            })
+        };
         let mut pause = self.retries.pause;
         for _ in 1..self.retries.tries {
-            match step() {
+            match step(left()) {
                 // A full disk or a missing program does not get better.
                 Err(e @ (RepoError::GitProgram { code: Some(_), .. } | RepoError::GitTimeout { .. }))
-                    if !e.is_disk() =>
+                    if !e.is_disk() && left() > pause =>
                 {
                     std::thread::sleep(pause);
                     pause *= 2;
@@ -136,7 +148,7 @@ impl RepoSources {
                 done => return done,
             }
         }
-        step()
+        step(left())
     }
 
     /// Unpacks a bundle once; the copy is named by the bundle's digest, so a changed bundle is another one.
@@ -146,10 +158,10 @@ impl RepoSources {
         let digest = hasher.finalize().to_hex();
         let to = self.cache.join("bundles-v1").join(format!("{}.git", &digest[..32]));
         let bundle = fs_err::canonicalize(bundle)?;
-        make_once(&to, |to| {
+        make_once(&to, |to, lock| {
             let words = ["clone", "--quiet", "--mirror", "--"].map(OsString::from);
             let ends = [bundle.as_os_str().to_owned(), to.as_os_str().to_owned()];
-            match self.git()?.run(&[&words[..], &ends[..]].concat(), BUNDLE_LIMIT) {
+            match self.git()?.holding(lock)?.run(&[&words[..], &ends[..]].concat(), BUNDLE_LIMIT) {
                 Err(RepoError::GitProgram { message, .. }) if message.contains("prerequisite commit") => {
                     Err(RepoError::BundlePrerequisites { bundle: bundle.clone() })
                 }

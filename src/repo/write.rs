@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, utimensat};
 use super::changes::FileMode;
 use super::error::RepoError;
 use super::path::TreePath;
+use crate::fault;
 
 /// Whom files are given to. Only root can give files away; for anybody else they stay their own.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +70,7 @@ impl TreeWriter {
                 file.set_permissions(std::fs::Permissions::from_mode(bits))?;
             }
         }
+        fault::point("repo.tree.file");
         self.settle(&full)
     }
 

@@ -9,7 +9,7 @@ use crate::metrics::{Agreement, ArmRow, Breakdown, Denominator, Overlap, Replaye
 use crate::model::{Digest, Extra, InstanceId, Revision, RevisionStatus, Verdict, VerdictKind, digest_bytes};
 use crate::oracle::{PART_OF_THE_FIX, Policy, TEST_CONFIGURATION};
 use crate::sandbox::End;
-use crate::stage::score::{OracleRecord, Roster, Row, RowState, STAGE, verdicts};
+use crate::stage::score::{RecordView, Roster, Row, RowState, STAGE, verdicts};
 use crate::store::{RunFolder, RunManifest, StoreError};
 
 /// The version of `report.json`.
@@ -61,11 +61,24 @@ pub enum ReportError {
     Run(String),
 }
 
+/// A report, and what it was made of.
+#[derive(Debug, Clone)]
+pub struct Built {
+    /// The report.
+    pub report: Report,
+    /// What the run is of.
+    pub manifest: RunManifest,
+    /// The benchmark's comments.
+    pub roster: Roster,
+    /// The index, with controls that the report does not show.
+    pub rows: Vec<Row>,
+}
+
 /// Makes the report of a run folder.
 ///
 /// # Errors
 /// When the folder cannot be read, or the benchmark has no frozen choice and `final` is asked for.
-pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Report, ReportError> {
+pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Built, ReportError> {
     let manifest = run.manifest()?;
     let broken =
         |what: &str, e: &dyn std::fmt::Display| ReportError::Run(format!("the run's {what} cannot be read: {e}"));
@@ -80,8 +93,12 @@ pub fn build(run: &RunFolder, denominator: Option<Denominator>) -> Result<Report
             "this benchmark has no frozen choice of its own; use `--denominator valid` or `all`".to_owned(),
         ));
     }
-    let rows: Vec<Row> = run.rows()?;
-    Ok(assemble(&manifest, &roster, &rows, policy, denominator, |key| run.record(STAGE, key))?)
+    let (rows, torn) = run.whole_and_torn_rows::<Row>()?;
+    let mut report = assemble(&manifest, &roster, &rows, policy, denominator, |keys| run.records(STAGE, keys))?;
+    if torn > 0 {
+        report.notes.push(format!("{torn} rows cannot be read, which a crash of the machine does; score again"));
+    }
+    Ok(Built { report, manifest, roster, rows })
 }
 
 fn assemble(
@@ -90,13 +107,15 @@ fn assemble(
     rows: &[Row],
     policy: Policy,
     denominator: Denominator,
-    mut record: impl FnMut(&Digest) -> Result<Option<OracleRecord>, StoreError>,
+    read: impl FnOnce(&[&Digest]) -> Result<Vec<Option<RecordView>>, StoreError>,
 ) -> Result<Report, StoreError> {
     let mut exits = std::collections::HashMap::new();
-    let scored = verdicts(roster, rows, policy, |key| {
-        let found = record(key)?;
-        if let Some(OracleRecord { end: End::Exited(code), .. }) = &found {
-            exits.insert(key.clone(), *code);
+    let scored = verdicts(roster, rows, policy, |keys| {
+        let found = read(keys)?;
+        for (key, record) in keys.iter().zip(&found) {
+            if let Some(RecordView { end: End::Exited(code), .. }) = record {
+                exits.insert((*key).clone(), *code);
+            }
         }
         Ok::<_, StoreError>(found)
     })?;
@@ -187,6 +206,7 @@ fn notes(arms: &[ArmRow], verdicts: &[Verdict], total: usize, lost: usize) -> Ve
             "are of revisions that touch test configuration as the fix does; head's cannot be used in its place",
         ),
         ("channel: weak", "come from a framework whose result the code under test could write"),
+        ("text-only", "are of tests that never loaded the project's code: they read its text"),
     ] {
         let count = marked(mark);
         if count > 0 {

@@ -1,15 +1,16 @@
-//! The rendered reports of a run folder: `report.json`, `report.md`, `arms.csv`, `verdicts.csv`, `swebench.json`.
+//! The rendered reports of a run folder: `report.html` (with `instances/` where it is large), `report.json`,
+//! `report.md`, `junit.xml`, `arms.csv`, `verdicts.csv`, `swebench.json`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use handlebars::Handlebars;
 use serde_json::{Value, json};
 
-use super::Report;
 use super::tables::{interval, percent};
+use super::{Built, Report, html, junit};
 use crate::model::VerdictKind;
-use crate::store::{StoreError, write_atomic, write_json};
+use crate::store::{RunFolder, StoreError, write_atomic, write_json};
 
 const MARKDOWN: &str = include_str!("../../templates/report.md.hbs");
 
@@ -19,26 +20,32 @@ pub enum RenderError {
     /// The disk says no.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The template does not fit.
-    #[error("the template of the Markdown report does not fit: {0}")]
+    /// A template does not fit.
+    #[error("a template of the report does not fit: {0}")]
     Template(String),
     /// A table could not be written.
     #[error("a table could not be written: {0}")]
-    Csv(String),
+    Table(String),
 }
 
-/// Writes all of them and returns their paths.
+/// Writes all of them to the run's `report` folder and returns their paths.
 ///
 /// # Errors
 /// See [`RenderError`].
-pub fn write_files(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, RenderError> {
+pub fn write_files(run: &RunFolder, built: &Built) -> Result<Vec<PathBuf>, RenderError> {
+    let Built { report, .. } = built;
+    let folder = run.report_folder();
     let at = |name: &str| folder.join(name);
+    let table = |e: Box<dyn std::error::Error>| RenderError::Table(e.to_string());
     write_json(&at("report.json"), report)?;
     write_atomic(&at("report.md"), markdown(report)?.as_bytes())?;
-    write_atomic(&at("arms.csv"), arms_csv(report).map_err(|e| RenderError::Csv(e.to_string()))?.as_slice())?;
-    write_atomic(&at("verdicts.csv"), verdicts_csv(report).map_err(|e| RenderError::Csv(e.to_string()))?.as_slice())?;
+    write_atomic(&at("arms.csv"), &arms_csv(report).map_err(table)?)?;
+    write_atomic(&at("verdicts.csv"), &verdicts_csv(report).map_err(table)?)?;
     write_json(&at("swebench.json"), &swebench(report))?;
-    Ok(["report.json", "report.md", "arms.csv", "verdicts.csv", "swebench.json"].map(at).to_vec())
+    write_atomic(&at("junit.xml"), &junit::junit(built).map_err(|e| RenderError::Table(e.to_string()))?)?;
+    html::write(run, built)?;
+    let names = ["report.html", "report.json", "report.md", "junit.xml", "arms.csv", "verdicts.csv", "swebench.json"];
+    Ok(names.map(at).to_vec())
 }
 
 /// What the template sees.

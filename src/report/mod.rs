@@ -1,12 +1,17 @@
-//! Events and verdicts → terminal, JSON, Markdown, CSV. Nothing here runs anything.
+//! Events and verdicts → terminal, JSON, Markdown, HTML, JUnit XML, CSV. Nothing here runs anything.
 
 mod build;
+pub mod compare;
+pub mod compare_text;
 mod event_log;
 mod files;
+pub mod html;
+mod junit;
 mod progress;
+pub mod rerun;
 pub mod tables;
 
-pub use build::{REPORT_SCHEMA, Report, ReportError, build};
+pub use build::{Built, REPORT_SCHEMA, Report, ReportError, build};
 pub use event_log::EventLog;
 pub use files::{RenderError, write_files};
 pub use progress::{LineProgress, TerminalProgress};

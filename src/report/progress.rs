@@ -113,8 +113,8 @@ fn line_for_people(event: &Event) -> Option<String> {
         }
         Event::TaskRetried { task, reason } => Some(format!("{task}: trying again after {}", one_line(reason))),
         Event::TasksSkipped { count, instance_id, reason, cause } => match cause {
-            // That the run was interrupted is said once, for all of them.
-            SkipCause::Interrupted => None,
+            // That the run was interrupted, or starts nothing more, is said once, for all of them.
+            SkipCause::Interrupted | SkipCause::Stopped => None,
             SkipCause::Infra => {
                 let reason = one_line(reason);
                 Some(format!("{instance_id}: {} skipped, infra: {reason}", counted(*count, "oracle run")))

@@ -42,7 +42,7 @@ pub fn recorded(name: &str, scores: &Scores) -> String {
     out
 }
 
-fn table(header: &[&str]) -> Table {
+pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.to_vec());
     for index in 1..header.len() {
@@ -130,7 +130,7 @@ fn agreement(agreement: &Agreement) -> String {
     out
 }
 
-fn lines(table: &Table) -> String {
+pub(super) fn lines(table: &Table) -> String {
     table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 

@@ -242,6 +242,16 @@ impl SandboxError {
     }
 }
 
+/// Where somebody sits who attends a command: see [`Sandbox::attend`].
+#[derive(Debug)]
+pub struct Seat {
+    /// A two-way stream: the command's standard input, output and error.
+    pub stream: std::os::fd::OwnedFd,
+    /// Whether it is a terminal, which then becomes that of the command's session. It should be one that was made for
+    /// this, as whatever runs inside can write to it and read from it.
+    pub terminal: bool,
+}
+
 /// What [`Sandbox::run`] gives.
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Exit, SandboxError>> + Send + 'a>>;
 
@@ -255,4 +265,10 @@ pub trait Sandbox: Send + Sync {
 
     /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;
+
+    /// Runs one task that somebody attends: its standard input, output and error are the seat's and are not captured.
+    fn attend<'a>(&'a self, _task: &'a Task, _seat: Seat, _cancel: &'a CancellationToken) -> RunFuture<'a> {
+        let reason = format!("the sandbox `{}` has no interactive commands", self.isolation().sandbox);
+        Box::pin(std::future::ready(Err(SandboxError::Unavailable { reason })))
+    }
 }

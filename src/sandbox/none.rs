@@ -2,8 +2,8 @@
 
 use tokio_util::sync::CancellationToken;
 
-use super::local::{Identity, Job, LocalConfig, Privilege, ROOT_MODE_ID, run_job};
-use super::{Isolation, RunFuture, Sandbox, SandboxError, Task};
+use super::local::{Identity, Job, LocalConfig, Privilege, ROOT_MODE_ID, Streams, attend_job, run_job};
+use super::{Isolation, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// Commands as an unprivileged host user, on the host's network, with the host's kernel interfaces.
 ///
@@ -32,6 +32,18 @@ impl NoSandbox {
         let identity = Identity::own().ok_or_else(|| unavailable("`/proc` is not mounted"))?;
         Ok(Self { config, identity })
     }
+
+    fn job(&self, task: &Task) -> Job {
+        Job {
+            task: task.clone(),
+            privilege: Privilege::Bare,
+            owner: self.owner(),
+            cgroup: None,
+            name: self.identity.name(),
+            copy_workspace: self.config.copy_workspace,
+            streams: Streams::Captured,
+        }
+    }
 }
 
 impl Sandbox for NoSandbox {
@@ -51,14 +63,10 @@ impl Sandbox for NoSandbox {
     }
 
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        let job = Job {
-            task: task.clone(),
-            privilege: Privilege::Bare,
-            owner: self.owner(),
-            cgroup: None,
-            name: self.identity.name(),
-            copy_workspace: self.config.copy_workspace,
-        };
-        Box::pin(run_job(self.config.helper.clone(), job, cancel))
+        Box::pin(run_job(self.config.helper.clone(), self.job(task), cancel))
+    }
+
+    fn attend<'a>(&'a self, task: &'a Task, seat: Seat, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        Box::pin(attend_job(self.config.helper.clone(), self.job(task), seat, cancel))
     }
 }

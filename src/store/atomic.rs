@@ -6,6 +6,7 @@ use std::path::Path;
 use serde::Serialize;
 
 use super::StoreError;
+use crate::fault;
 
 /// How the names of files begin that are not whole yet.
 pub(super) const TEMPORARY: &str = ".tmp-";
@@ -27,13 +28,18 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     };
     fs_err::create_dir_all(folder)?;
     let mut file = tempfile::Builder::new().prefix(TEMPORARY).tempfile_in(folder).map_err(at)?;
+    fault::point("store.file.made");
     file.write_all(bytes).map_err(at)?;
+    fault::point("store.file.written");
     file.as_file().sync_all().map_err(at)?;
+    fault::point("store.file.synced");
     // tempfile makes private files; what we write is for everybody who may read the folder.
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     file.as_file().set_permissions(mode).map_err(at)?;
     file.persist(path).map_err(|e| at(e.error))?;
+    fault::point("store.file.renamed");
     fs_err::File::open(folder)?.sync_all()?;
+    fault::point("store.folder.synced");
     Ok(())
 }
 

@@ -124,6 +124,10 @@ pub fn stale(cache: &Path, unused: Duration, now: SystemTime) -> Result<Vec<Path
         for entry in walkdir::WalkDir::new(&folder).min_depth(bucket.depth()).max_depth(bucket.depth()) {
             let entry = entry.map_err(std::io::Error::from)?;
             let name = entry.file_name().to_string_lossy();
+            if bucket == Bucket::Scratch && name.starts_with("process-") {
+                // Its owner's, however old; dead owners' go when a process starts.
+                continue;
+            }
             // Locks are empty, and one may be held; a marker goes with its entry.
             let with = name.strip_suffix(".complete").map(|name| entry.path().with_file_name(name));
             if name.ends_with(".lock") || with.is_some_and(|entry| entry.exists()) {
@@ -149,16 +153,24 @@ pub fn remove(entry: &Path) -> Result<(), StoreError> {
     if marker.is_file() {
         fs_err::remove_file(&marker)?;
     }
-    if fs_err::symlink_metadata(entry)?.is_dir() {
+    Ok(remove_entry(entry)?)
+}
+
+/// Deletes a folder or file, which need not be there.
+pub(super) fn remove_entry(entry: &Path) -> std::io::Result<()> {
+    let kind = match fs_err::symlink_metadata(entry) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        other => other?,
+    };
+    if kind.is_dir() {
         // An install may have left folders that may not be written to.
         for folder in walkdir::WalkDir::new(entry).into_iter().flatten().filter(|e| e.file_type().is_dir()) {
             let _ = fs_err::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700));
         }
-        fs_err::remove_dir_all(entry)?;
+        fs_err::remove_dir_all(entry)
     } else {
-        fs_err::remove_file(entry)?;
+        fs_err::remove_file(entry)
     }
-    Ok(())
 }
 
 #[cfg(test)]

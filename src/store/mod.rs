@@ -5,9 +5,16 @@
 mod atomic;
 pub mod bench;
 pub mod cache;
+mod door;
 mod error;
+mod lock;
+mod parallel;
+mod reap;
 mod run;
+mod scratch;
 
 pub use atomic::{write_atomic, write_json};
+pub use door::{Door, Entered};
 pub use error::StoreError;
-pub use run::{BenchmarkRef, Entered, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
+pub use run::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run, newest_run};
+pub use scratch::Scratch;

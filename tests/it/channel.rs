@@ -45,10 +45,8 @@ fn agrees_with_its_table(name: &str, more: &[&str]) {
     let mut instance = table.instance(name, 1, &head, Some(&merged));
     instance["comments"] = json!([table.oracle.comment("c1")]);
     let id = fixture.add(instance, &[(&table.oracle.file, &table.oracle.text)]);
-    let mut wanted = BTreeMap::from([
-        ("head".to_owned(), "fail: failed".to_owned()),
-        ("merged".to_owned(), "pass".to_owned()),
-    ]);
+    let mut wanted =
+        BTreeMap::from([("head".to_owned(), "fail: failed".to_owned()), ("merged".to_owned(), "pass".to_owned())]);
     for revision in &table.revision {
         fixture.revise(&id, &revision.name, &revision.patch(&repository, &head, &str::to_owned));
         assert!(wanted.insert(revision.name.clone(), revision.truth.clone()).is_none(), "`{}` twice", revision.name);

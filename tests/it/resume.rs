@@ -4,4 +4,5 @@
 mod disk;
 mod interrupt;
 mod keys;
+mod rows;
 mod together;

@@ -130,7 +130,7 @@ impl Place {
     pub fn shown(&self, ran: &Ran) -> String {
         static DIGEST: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"\b[0-9a-f]{32,}\b").unwrap());
         static SHARD: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"/[0-9a-f]{2}/\[digest\]").unwrap());
-        static TEMPORARY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\.tmp|\breporters)-\w+").unwrap());
+        static TEMPORARY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(\.tmp|\breporters|\bprocess)-\w+").unwrap());
         static TIME: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"made in \d+ (s|min \d+ s)").unwrap());
         static STATUS: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(?m)^\d+/\d+ \d+ passed, .*\n").unwrap());
         let filter = |text: &str| {

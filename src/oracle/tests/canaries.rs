@@ -78,7 +78,7 @@ fn a_cargo_pass_needs_a_canary_run_that_went_as_it_must() {
         (None, "no canary run"),
         (Some(canary_run(|run| run.exit.end = End::Exited(0))), "exit code 0"),
         (Some(canary_run(|run| run.exit.stdout = text(""))), "does not compile"),
-        (Some(canary_run(|run| run.exit.stdout = pass.clone())), "of its two tests"),
+        (Some(canary_run(|run| run.exit.stdout = pass.clone())), "shows 1 tests instead of 2"),
         (Some(canary_run(|run| std::mem::swap(&mut run.source.passes, &mut run.source.fails))), "must pass"),
         (Some(edit("assertion `left", "so `left")), ""),
         (Some(edit("tests/mixed.rs", "src/lib.rs")), "must fail"),

@@ -7,7 +7,8 @@ use crate::model::InfraReason;
 fn strict_pytest_runs_outside_the_tree_and_its_configuration() {
     let plan = strict("pytest");
     assert_eq!(plan.placement.inside(), Path::new("/oracle/c1_test.py"));
-    assert_eq!(plan.argv[..2], ["/opt/bin/python", "/run/redgreen/reporters/redgreen_pytest.py"]);
+    let start = ["/opt/bin/python", "--check-hash-based-pycs", "always", "/run/redgreen/reporters/redgreen_pytest.py"];
+    assert_eq!(plan.argv[..4], start);
     let line = plan.argv.join(" ");
     assert!(line.ends_with("-c /dev/null --noconftest --rootdir=/oracle /oracle/c1_test.py"), "{line}");
     assert!(!plan.argv.iter().any(|part| part == "-x"));

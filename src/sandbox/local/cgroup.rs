@@ -7,6 +7,7 @@ use std::time::Duration;
 use fs_err as fs;
 use serde::{Deserialize, Serialize};
 
+use crate::fault;
 use crate::sandbox::Limits;
 
 /// Where runs make their cgroups.
@@ -163,6 +164,7 @@ impl Cgroup {
             Plan::V2 { parent } => Self { unified: true, memory: parent.join(name), pids: None },
         };
         group.set_up(limits).inspect_err(|_| group.remove())?;
+        fault::point("sandbox.cgroup.limited");
         Ok(group)
     }
 
@@ -171,6 +173,7 @@ impl Cgroup {
         // PID 1 of the sandbox is ours and in the group, too.
         let pids = limits.pids.saturating_add(1).to_string();
         fs::create_dir(&self.memory)?;
+        fault::point("sandbox.cgroup.made");
         if self.unified {
             write(&self.memory, "memory.max", &bytes)?;
             optional(write(&self.memory, "memory.swap.max", "0"))?;
@@ -202,6 +205,18 @@ impl Cgroup {
     pub fn oom_kills(&self) -> u64 {
         let file = if self.unified { "memory.events" } else { "memory.oom_control" };
         fs::read_to_string(self.memory.join(file)).map(|text| counter(&text, "oom_kill")).unwrap_or(0)
+    }
+
+    /// Whether this group's own limit was ever reached. The kernel also kills in it when memory ends further up, in a
+    /// group above or in the whole machine; that says nothing of the command.
+    pub fn own_limit_was_reached(&self) -> bool {
+        let read = |file| fs::read_to_string(self.memory.join(file));
+        let times = if self.unified {
+            read("memory.events").map(|text| counter(&text, "oom"))
+        } else {
+            read("memory.failcnt").map(|text| text.trim().parse().unwrap_or(1))
+        };
+        times.map_or(true, |times| times > 0)
     }
 
     /// The most memory that was in use at once, in bytes, where the kernel says so.

@@ -1,6 +1,7 @@
 //! [`LocalSandbox`]: the embedded sandbox behind the [`Sandbox`] trait.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
@@ -9,9 +10,9 @@ use super::cleanup;
 use super::config::LocalConfig;
 use super::identity::{self, Identity};
 use super::probe::{self, ProbeResult};
-use super::protocol::{Ended, Job, Privilege, Report};
+use super::protocol::{Ended, Job, Privilege, Report, Streams};
 use super::run::{self, Ran};
-use crate::sandbox::{Exit, Isolation, Network, RunFuture, Sandbox, SandboxError, Task};
+use crate::sandbox::{Exit, Isolation, Network, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// The embedded sandbox.
 #[derive(Debug)]
@@ -54,6 +55,18 @@ impl LocalSandbox {
         Err(SandboxError::Unavailable { reason: said.join("; ") })
     }
 
+    fn job(&self, task: &Task) -> Job {
+        Job {
+            task: task.clone(),
+            privilege: self.setting.privilege,
+            owner: self.setting.owner,
+            cgroup: self.setting.cgroup.clone(),
+            name: self.identity.name(),
+            copy_workspace: self.copy_workspace,
+            streams: Streams::Captured,
+        }
+    }
+
     /// Tries every level and says what each gave; for `doctor`. Blocks for some tens of milliseconds.
     pub fn probe(config: &LocalConfig) -> Vec<ProbeResult> {
         probe::all(config)
@@ -70,23 +83,39 @@ impl Sandbox for LocalSandbox {
     }
 
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        let job = Job {
-            task: task.clone(),
-            privilege: self.setting.privilege,
-            owner: self.setting.owner,
-            cgroup: self.setting.cgroup.clone(),
-            name: self.identity.name(),
-            copy_workspace: self.copy_workspace,
-        };
-        Box::pin(run_job(self.helper.clone(), job, cancel))
+        Box::pin(run_job(self.helper.clone(), self.job(task), cancel))
+    }
+
+    fn attend<'a>(&'a self, task: &'a Task, seat: Seat, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        Box::pin(attend_job(self.helper.clone(), self.job(task), seat, cancel))
     }
 }
 
 /// Runs a job on a thread of its own. A cancelled token, or dropping the future, kills the tree.
 pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> Result<Exit, SandboxError> {
+    run_with(helper, job, None, cancel).await
+}
+
+/// Runs a job that somebody attends.
+pub async fn attend_job(
+    helper: PathBuf,
+    mut job: Job,
+    seat: Seat,
+    cancel: &CancellationToken,
+) -> Result<Exit, SandboxError> {
+    job.streams = if seat.terminal { Streams::Terminal } else { Streams::Stream };
+    run_with(helper, job, Some(seat.stream), cancel).await
+}
+
+async fn run_with(
+    helper: PathBuf,
+    job: Job,
+    stream: Option<OwnedFd>,
+    cancel: &CancellationToken,
+) -> Result<Exit, SandboxError> {
     let (wake, asleep) = run::wake_pipe().map_err(|error| SandboxError::Helper(error.to_string()))?;
     let mut running = tokio::task::spawn_blocking(move || {
-        let ran = run::run(&helper, &job, &wake).inspect_err(|_| cleanup::after_dead_helper(&job))?;
+        let ran = run::run(&helper, &job, &wake, stream).inspect_err(|_| cleanup::after_dead_helper(&job))?;
         exit(&job, ran)
     });
     let mut asleep = Some(asleep);

@@ -17,10 +17,15 @@ mod local_sandbox;
 mod probe;
 mod protocol;
 mod run;
+mod spawner;
 
 pub use config::LocalConfig;
 pub use helper::helper_main_if_asked;
 pub use local_sandbox::LocalSandbox;
 pub use probe::ProbeResult;
-pub use protocol::{HELPER_ARG, HOME, INSIDE_ID, ROOT_MODE_ID};
-pub(in crate::sandbox) use {identity::Identity, local_sandbox::run_job, protocol::Job, protocol::Privilege};
+pub use protocol::{HOME, INSIDE_ID, ROOT_MODE_ID, SPAWNER_ARG};
+pub(in crate::sandbox) use {
+    identity::Identity,
+    local_sandbox::{attend_job, run_job},
+    protocol::{Job, Privilege, Streams},
+};

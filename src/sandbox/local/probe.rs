@@ -70,11 +70,13 @@ pub fn try_setting(config: &LocalConfig, identity: &Identity, setting: &Setting)
         cgroup: setting.cgroup.clone(),
         name: identity.name(),
         copy_workspace: config.copy_workspace,
+        streams: super::protocol::Streams::Captured,
     };
     // Held until the run ended, so that nothing cancels it.
     let (wake, _asleep) = run::wake_pipe().map_err(|error| error.to_string())?;
-    let ran =
-        run::run(&config.helper, &job, &wake).and_then(|ran| exit(&job, ran)).map_err(|error| error.to_string())?;
+    let ran = run::run(&config.helper, &job, &wake, None)
+        .and_then(|ran| exit(&job, ran))
+        .map_err(|error| error.to_string())?;
     if ran.end == End::Exited(0) {
         Ok(ran.isolation)
     } else {

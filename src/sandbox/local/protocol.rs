@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::cgroup::Plan;
 use crate::sandbox::{End, Task};
 
-/// The first argument that turns the binary into the helper.
-pub const HELPER_ARG: &str = "__sandbox-helper";
+/// The first argument that turns the binary into the process that helpers are forked from.
+pub const SPAWNER_ARG: &str = "__sandbox-spawner";
 
 /// User and group inside the sandbox.
 pub const INSIDE_ID: u32 = 1000;
@@ -53,6 +53,22 @@ pub struct Job {
     pub name: String,
     /// Copy instead of mounting overlayfs.
     pub copy_workspace: bool,
+    /// What the command has as standard input, output and error.
+    #[serde(default)]
+    pub streams: Streams,
+}
+
+/// What a command has on its descriptors 0, 1 and 2.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Streams {
+    /// Nothing to read, and pipes that are captured.
+    #[default]
+    Captured,
+    /// One two-way stream of the caller's for all three.
+    Stream,
+    /// One terminal of the caller's for all three, which becomes the session's own.
+    Terminal,
 }
 
 /// How one run went, as the helper saw it.

@@ -4,15 +4,15 @@ use std::fs::File;
 use std::io::{IoSlice, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 
-use super::protocol::{HELPER_ARG, Job, Report};
+use super::protocol::{Job, Report};
+use super::spawner;
+use crate::fault;
 use crate::sandbox::{Captured, SandboxError, Token};
 
 /// How long the helper may take beyond the wall-clock limit: to set up, to kill, to clean up.
@@ -31,37 +31,29 @@ pub struct Ran {
     pub token: Option<Token>,
 }
 
-/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled.
-pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError> {
+/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled. `stream` is the command's standard
+/// input, output and error, where they are not captured.
+pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) -> Result<Ran, SandboxError> {
     let broken = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| SandboxError::Helper(format!("could not {what}: {error}"))
     };
     let (control, theirs) = UnixStream::pair().map_err(broken("make a socket pair"))?;
-    let (stdout, out) = std::io::pipe().map_err(broken("make a pipe"))?;
-    let (stderr, err) = std::io::pipe().map_err(broken("make a pipe"))?;
+    let ([stdout, stderr], [out, err]) = outputs(stream).map_err(broken("make a pipe"))?;
     let channel =
         if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
     let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
-    let mut child = Helper(
-        Command::new(helper)
-            .arg0("redgreen-sandbox")
-            .arg(HELPER_ARG)
-            .env_clear()
-            .stdin(OwnedFd::from(theirs))
-            .stdout(Stdio::from(out))
-            .stderr(Stdio::from(err))
-            // Signals of the terminal are for redgreen to act on.
-            .process_group(0)
-            .spawn()
-            .map_err(broken(&format!("start `{}`", helper.display())))?,
-    );
+    let mut child = spawner::start(helper, &theirs.into(), &out, &err)
+        .map_err(broken(&format!("start `{}`", helper.display())))?;
+    drop((out, err));
+    fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;
+    fault::point("sandbox.job.sent");
     drop(result_end);
     let mut pipes = Pipes {
         control: Some(control),
         answer: Vec::new(),
-        streams: [Some(OwnedFd::from(stdout).into()), Some(OwnedFd::from(stderr).into()), result],
+        streams: [stdout, stderr, result],
         captured: Default::default(),
         cap: usize::try_from(job.task.limits.output).unwrap_or(usize::MAX),
     };
@@ -70,12 +62,13 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd) -> Result<Ran, SandboxError
     if pipes.control.is_some() {
         return Err(SandboxError::Helper("it did not answer in time and was killed".to_owned()));
     }
-    let status = child.0.wait().map_err(broken("wait for the sandbox's helper"))?;
+    let status = child.wait().map_err(broken("wait for the sandbox's helper"))?;
     pipes.read(None, Instant::now() + AFTERWARDS).map_err(broken("read from the sandbox"))?;
     let report = serde_json::from_slice(&pipes.answer).map_err(|_| {
         let said = String::from_utf8_lossy(&pipes.captured[1].bytes).trim().to_owned();
         SandboxError::Helper(format!("it ended without an answer ({status}) {said}"))
     })?;
+    fault::point("sandbox.answer.read");
     let [stdout, stderr, result] = pipes.captured;
     Ok(Ran { report, stdout, stderr, result, token })
 }
@@ -90,20 +83,21 @@ fn channel() -> std::io::Result<(File, UnixStream, Token)> {
     Ok((OwnedFd::from(ours).into(), theirs, token))
 }
 
-/// A child that does not outlive its handle, and leaves no zombie.
-struct Helper(Child);
-
-impl Drop for Helper {
-    fn drop(&mut self) {
-        // After a normal end both do nothing.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Where standard output and error are read, and what the helper gets for them.
+fn outputs(stream: Option<OwnedFd>) -> std::io::Result<([Option<File>; 2], [OwnedFd; 2])> {
+    if let Some(stream) = stream {
+        let second = stream.try_clone()?;
+        return Ok(([None, None], [stream, second]));
     }
+    let (stdout, out) = std::io::pipe()?;
+    let (stderr, err) = std::io::pipe()?;
+    let file = |end: std::io::PipeReader| Some(File::from(OwnedFd::from(end)));
+    Ok(([file(stdout), file(stderr)], [out.into(), err.into()]))
 }
 
 /// Sends the job; the first bytes carry the result channel's descriptor.
 fn send(control: &UnixStream, job: &Job, result: Option<std::os::fd::BorrowedFd<'_>>) -> std::io::Result<()> {
-    let text = serde_json::to_vec(job)?;
+    let text = serde_json::to_vec(&(job, fault::setting()))?;
     let length = (text.len() as u64).to_le_bytes();
     let descriptors: Vec<_> = result.into_iter().collect();
     let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];

@@ -4,8 +4,9 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
+use super::causes::STOPPED;
 use super::plan::InstancePlan;
-use super::prepare::{Ready, Unavailable, interrupted, prepare};
+use super::prepare::{Ready, Unavailable, prepare};
 use super::row::{Row, RowState};
 use super::run::{ScoreError, Shared};
 use super::runner::{Bound, Made, run_state};
@@ -60,16 +61,21 @@ pub(super) async fn run_instance(shared: Arc<Shared>, job: InstanceJob) -> Resul
     for comment in &without {
         put_all(&shared, &job, comment, &RowState::NoOracle)?;
     }
+    let with = without_tried(&shared, &job, with)?;
     if with.is_empty() {
         return Ok(());
     }
     if shared.scheduler.is_stopping() {
-        return unavailable(&shared, &job, &with, &interrupted());
+        return unavailable(&shared, &job, &with, &shared.not_started());
     }
     let began = std::time::Instant::now();
     let ready = match prepare(&shared, &job).await {
         Ok(ready) => Arc::new(ready),
-        Err(why) => return unavailable(&shared, &job, &with, &why.or_disk(&shared.services.cache)),
+        Err(why) => {
+            let why = why.or_disk(&shared.services.cache);
+            shared.failed(&why, &job.instance.instance_id);
+            return unavailable(&shared, &job, &with, &why);
+        }
     };
     shared.events.send(Event::Prepared {
         instance_id: job.instance.instance_id.clone(),
@@ -150,6 +156,10 @@ async fn run_oracle(
     }
     let mut tasks = JoinSet::new();
     for index in 0..job.revisions.len() {
+        if is_left(shared, job, comment, &job.revisions[index]) {
+            skip_left(shared, job, 1);
+            continue;
+        }
         let (shared, job, ready, bound, expected, fix) =
             (shared.clone(), job.clone(), ready.clone(), bound.clone(), expected.clone(), fix.clone());
         tasks.spawn(async move { run_revision(&shared, &job, &ready, &bound, index, expected, &fix).await });
@@ -269,6 +279,7 @@ fn row(job: &InstanceJob, comment: &CommentId, arm: &Arm, revision: Option<&Revi
         marks: Vec::new(),
         patch: revision.map(|r| crate::model::digest_bytes(r.patch.as_bytes())),
         shown: true,
+        grounds: None,
     }
 }
 
@@ -279,6 +290,7 @@ fn put(shared: &Shared, row: &Row) -> Result<(), ScoreError> {
     let mut row = row.clone();
     let id = row.id();
     row.shown = shared.shown.shows(&row.arm, &id);
+    row.grounds = shared.shown.grounds(&id);
     Ok(shared.run.put_row(&id, &row)?)
 }
 
@@ -289,21 +301,66 @@ fn infra(shared: &Shared, why: &Unavailable) -> Result<RowState, ScoreError> {
 }
 
 fn cause_of(why: &Unavailable) -> SkipCause {
-    if why.class == InfraReason::Interrupted { SkipCause::Interrupted } else { SkipCause::Infra }
+    match why.class {
+        InfraReason::Interrupted => SkipCause::Interrupted,
+        _ if why.detail.starts_with(STOPPED) => SkipCause::Stopped,
+        _ => SkipCause::Infra,
+    }
+}
+
+/// With `--only-missing`: whether a revision's row is one that was tried and is to be left as it is.
+fn is_left(shared: &Shared, job: &InstanceJob, comment: &CommentId, revision: &Revision) -> bool {
+    !shared.left.is_empty()
+        && shared.left.contains(&row(job, comment, &revision.arm, Some(revision), RowState::Missing).id())
+}
+
+fn skip_left(shared: &Shared, job: &InstanceJob, rows: u64) {
+    shared.events.send(Event::TasksSkipped {
+        count: rows * u64::from(shared.settings.repeat),
+        instance_id: job.instance.instance_id.clone(),
+        reason: "tried before and infra: left as it is".to_owned(),
+        cause: SkipCause::Stopped,
+    });
+}
+
+/// The comments of which something is missing. Of the others every row was tried; where a row is missing its controls
+/// are needed, and run.
+fn without_tried(shared: &Shared, job: &InstanceJob, comments: Vec<CommentId>) -> Result<Vec<CommentId>, ScoreError> {
+    if shared.left.is_empty() {
+        return Ok(comments);
+    }
+    let mut missing = Vec::new();
+    for comment in comments {
+        let mut controls = vec![Arm::head()];
+        controls.extend(job.instance.merged_commit.as_ref().map(|_| Arm::merged()));
+        let rows = controls.len() + job.revisions.len();
+        let left = controls
+            .iter()
+            .filter(|arm| shared.left.contains(&row(job, &comment, arm, None, RowState::Missing).id()))
+            .count()
+            + job.revisions.iter().filter(|revision| is_left(shared, job, &comment, revision)).count();
+        if left == rows {
+            skip_left(shared, job, rows as u64);
+        } else {
+            missing.push(comment);
+        }
+    }
+    Ok(missing)
 }
 
 /// Rows that say of everything that is to be scored that it was not run yet. Each is replaced when there is more to
 /// say; after a crash or a full disk the report still counts them all.
-pub(super) fn planned_rows(job: &InstanceJob) -> Vec<Row> {
+pub(super) fn planned_rows<'a>(job: &'a InstanceJob, mut add: impl FnMut(Row, Option<&'a Revision>)) {
     let not_yet =
         RowState::Infra { class: InfraReason::Interrupted, detail: "not run yet: score again".to_owned(), log: None };
-    let mut rows = Vec::new();
     for comment in &job.comments {
-        let mut add = |arm: &Arm, revision| rows.push(row(job, comment, arm, revision, not_yet.clone()));
-        [Arm::head(), Arm::merged()].iter().chain(&job.missing).for_each(|arm| add(arm, None));
-        job.revisions.iter().for_each(|revision| add(&revision.arm, Some(revision)));
+        for arm in [Arm::head(), Arm::merged()].iter().chain(&job.missing) {
+            add(row(job, comment, arm, None, not_yet.clone()), None);
+        }
+        for revision in &job.revisions {
+            add(row(job, comment, &revision.arm, Some(revision), not_yet.clone()), Some(revision));
+        }
     }
-    rows
 }
 
 /// The same row state for both controls and every revision of a comment.

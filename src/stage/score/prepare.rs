@@ -1,18 +1,23 @@
 //! Makes an instance ready: repository, trees, environment, patches.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::causes::{packages_of, toolchain_of};
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use super::state::State;
-use crate::engine::Event;
+use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
+use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, Repository, TreePath, apply_patch};
+use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
 use crate::store::cache::{self, Bucket};
 
@@ -25,12 +30,23 @@ pub struct Unavailable {
     pub detail: String,
     /// The log of what failed, where there is one.
     pub log: Option<Vec<u8>>,
+    /// What it has in common with failures of others; `None` where it is the instance's own.
+    pub(super) cause: Option<Cause>,
 }
 
 impl Unavailable {
     /// Without a log.
     pub fn new(class: InfraReason, detail: impl Into<String>) -> Self {
-        Self { class, detail: detail.into(), log: None }
+        let why = Self::new_without_cause(class, detail);
+        match class {
+            InfraReason::Sandbox | InfraReason::Disk => why.shared(Scope::Machine),
+            _ => why,
+        }
+    }
+
+    /// Without a log, and of no concern to others.
+    pub(super) fn new_without_cause(class: InfraReason, detail: impl Into<String>) -> Self {
+        Self { class, detail: detail.into(), log: None, cause: None }
     }
 
     /// Names the disk where it is the cause: programs and libraries of others report a full disk each in their own way,
@@ -46,6 +62,7 @@ impl Unavailable {
         if could_be && (SAID.iter().any(|text| self.detail.contains(text)) || is_full()) {
             self.class = InfraReason::Disk;
             self.detail = format!("the disk of the cache `{}` is full: {}", cache.display(), self.detail);
+            return self.shared(Scope::Machine);
         }
         self
     }
@@ -67,6 +84,8 @@ pub(super) struct Ready {
     pub(super) revisions: Vec<Result<Arc<State>, String>>,
     /// States with head's versions of test configuration, by their changes and what was laid over.
     laid: Mutex<HashMap<(Digest, Vec<String>), Arc<State>>>,
+    /// The toolchain that the environment wants, for people.
+    pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
 }
@@ -89,23 +108,49 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     };
     // The toolchain first: a missing one must be infra now and not an old answer from the records.
     let resolved = {
-        let (shared, job) = (shared.clone(), job.clone());
-        blocking(move || resolve(&shared.services.environments, &job.instance, &job.comments)).await?
+        let (services, job) = (shared.services.clone(), job.clone());
+        blocking(move || resolve(&services.environments, &job.instance, &job.comments)).await.map_err(|why| {
+            let closed = why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class));
+            closed.unwrap_or(why)
+        })?
     };
+    if let Some(why) = shared.in_the_way(&packages_of(&resolved), InfraReason::Environment) {
+        return Err(why);
+    }
 
+    if !shared.scheduler.has_room().await {
+        return Err(shared.not_started());
+    }
     step("repository");
     let trees = {
         let (shared, job) = (shared.clone(), job.clone());
-        blocking(move || trees(&shared.services, &job.instance, &job.revisions)).await?
+        let (limit, stop) = (shared.settings.bounds.phases.repository, shared.scheduler.stop.clone());
+        let work = blocking(move || trees(&shared, &job.instance, &job.revisions));
+        in_time("repository", limit, &stop, work).await?
     };
 
-    let slot = shared.scheduler.slot().await.ok_or_else(interrupted)?;
+    let slot = shared.scheduler.slot().await.ok_or_else(|| shared.not_started())?;
+    let fetched = AtomicBool::new(false);
+    let told = |text: &str| {
+        fetched.store(true, Ordering::Relaxed);
+        step(text);
+    };
     let environment = shared
         .services
         .environments
-        .prepare(&resolved, &trees.subject(), &step, &shared.scheduler.stop)
+        .prepare(&resolved, &trees.subject(), &told, &shared.scheduler.stop)
         .await
-        .map_err(|e| if shared.scheduler.stop.is_cancelled() { interrupted() } else { of_environment(&e) })?;
+        .map_err(|error| match error.root() {
+            _ if shared.scheduler.stop.is_cancelled() => interrupted(),
+            EnvironmentError::Offline { .. } => shared
+                .in_the_way(&Scope::Network, InfraReason::Network)
+                .unwrap_or_else(|| of_environment(&error, Some(&resolved))),
+            _ => of_environment(&error, Some(&resolved)),
+        })?;
+    if fetched.into_inner() {
+        shared.breaker.worked(&Scope::Network);
+    }
+    shared.breaker.worked(&packages_of(&resolved));
     drop(slot);
     let mounted = environment.mounts.iter().flat_map(|mount| match mount {
         Mount::ReadOnly { source, .. } | Mount::ReadWrite { source, .. } => std::slice::from_ref(source),
@@ -113,9 +158,9 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
 
-    let bucket = Bucket::Scratch.path(&shared.services.cache);
-    fs_err::create_dir_all(&bucket).map_err(|e| disk(&e.to_string()))?;
-    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(&bucket).map_err(|e| disk(&e.to_string()))?;
+    let folder = shared.services.scratch.path();
+    let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
+    fault::point("score.instance.made");
     let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     fs_err::set_permissions(scratch.path(), open).map_err(|e| disk(&e.to_string()))?;
     Ok(Ready {
@@ -126,8 +171,29 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         head: State::new(ChangeSet::default(), Vec::new(), Vec::new()),
         revisions: trees.revisions,
         laid: Mutex::default(),
+        toolchain: toolchain_of(&resolved),
         scratch,
     })
+}
+
+/// What the phase gives, or that it did not end in time. Work that waits for the system (a file system that does not
+/// answer) cannot be ended from outside: it is left to itself, and goes with the program.
+async fn in_time<T>(
+    phase: &str,
+    limit: Duration,
+    stop: &CancellationToken,
+    work: impl Future<Output = Result<T, Unavailable>>,
+) -> Result<T, Unavailable> {
+    /// What a program that is at the same deadline may take to be ended and to say so.
+    const GRACE: Duration = Duration::from_secs(5);
+    tokio::select! {
+        done = work => done,
+        () = stop.cancelled() => Err(interrupted()),
+        () = tokio::time::sleep(limit + GRACE) => {
+            let detail = format!("{phase} phase: not done at its deadline of {}", time(limit));
+            Err(Unavailable::new(InfraReason::Deadline, detail))
+        }
+    }
 }
 
 struct Trees {
@@ -150,9 +216,28 @@ impl Trees {
     }
 }
 
-fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Result<Trees, Unavailable> {
+/// The trees of a run: without the network where it was given up.
+fn trees(shared: &Shared, instance: &Instance, revisions: &[Revision]) -> Result<Trees, Unavailable> {
+    let Some(closed) = shared.in_the_way(&Scope::Network, InfraReason::Network) else {
+        return trees_from(&shared.services, &shared.services.repositories, instance, revisions);
+    };
+    let mut repositories = shared.services.repositories.clone();
+    let was_online = !repositories.offline;
+    repositories.offline = true;
+    match repositories.open(&instance.repo) {
+        Err(RepoError::NotFound { offline: true, .. }) if was_online => Err(closed),
+        _ => trees_from(&shared.services, &repositories, instance, revisions),
+    }
+}
+
+fn trees_from(
+    services: &Services,
+    repositories: &RepoSources,
+    instance: &Instance,
+    revisions: &[Revision],
+) -> Result<Trees, Unavailable> {
     let owner = services.sandbox.owner();
-    let repository = services.repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let repository = repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
     let bucket = Bucket::Snapshots.path(&services.cache);
     let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
@@ -174,13 +259,13 @@ fn trees(services: &Services, instance: &Instance, revisions: &[Revision]) -> Re
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
-    trees.revisions = revisions.iter().map(|r| revision(&repository, &head, r.patch.as_bytes())).collect();
+    let base = repository.tree_of(&head).map_err(|e| e.to_string());
+    trees.revisions = revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
     Ok(trees)
 }
 
-fn revision(repository: &Repository, head: &str, patch: &[u8]) -> Result<Arc<State>, String> {
-    let base = repository.tree_of(head).map_err(|e| e.to_string())?;
-    let applied = apply_patch(&base, patch).map_err(|e| e.to_string())?;
+fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
+    let applied = apply_patch(base, patch).map_err(|e| e.to_string())?;
     Ok(State::new(applied.changes, applied.log, Vec::new()))
 }
 
@@ -199,7 +284,8 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         steps: Vec::new(),
         extra: Default::default(),
     });
-    let resolved = environments.resolve(&spec).map_err(|e| of_environment(&e))?;
+    let version = spec.version.as_deref().unwrap_or_default();
+    let resolved = environments.resolve(&spec).map_err(|e| Unavailable::of_environment(&e, None, version))?;
     // What an environment says is taken at its word; one that nobody described gets what its oracles need.
     let bare = instance.environment.is_none() && resolved.definition.name == "python";
     Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
@@ -223,9 +309,13 @@ pub async fn build_environment(
     step("repository");
     let trees = {
         let (services, instance) = (services.clone(), instance.clone());
-        blocking(move || trees(&services, &instance, &[])).await?
+        blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services.environments.prepare(&resolved, &trees.subject(), step, cancel).await.map_err(|e| of_environment(&e))
+    services
+        .environments
+        .prepare(&resolved, &trees.subject(), step, cancel)
+        .await
+        .map_err(|e| of_environment(&e, Some(&resolved)))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {
@@ -249,12 +339,11 @@ pub(super) fn disk(detail: &str) -> Unavailable {
 }
 
 pub(super) fn of_repo(error: &RepoError) -> Unavailable {
-    let class = if error.is_disk() { InfraReason::Disk } else { InfraReason::Repository };
-    Unavailable::new(class, error.to_string())
+    Unavailable::of_repo(error)
 }
 
-fn of_environment(error: &EnvironmentError) -> Unavailable {
-    Unavailable { class: error.reason(), detail: error.to_string(), log: error.log().map(<[u8]>::to_vec) }
+fn of_environment(error: &EnvironmentError, resolved: Option<&Resolved>) -> Unavailable {
+    Unavailable::of_environment(error, resolved, "")
 }
 
 /// Runs blocking work on the runtime's own threads for it.

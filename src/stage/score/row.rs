@@ -30,6 +30,10 @@ pub struct Row {
     /// Whether the report shows the row; controls that were not asked for are kept for the verdicts of the others.
     #[serde(default = "yes")]
     pub shown: bool,
+    /// The digest of what the benchmark and the command say of the row. When the same is asked for again, what is there
+    /// stays as it is until there is something else to say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub grounds: Option<Digest>,
 }
 
 /// What there is behind a row.
@@ -79,6 +83,22 @@ fn yes() -> bool {
 }
 
 impl Row {
+    /// The records' keys, in the order of the repeats.
+    pub fn keys(&self) -> &[Digest] {
+        match &self.state {
+            RowState::Runs { keys, .. } => keys,
+            _ => &[],
+        }
+    }
+
+    /// The keys of the runs with head's test configuration.
+    pub fn keys_with_head_configuration(&self) -> &[Digest] {
+        match &self.state {
+            RowState::Runs { with_head_configuration, .. } => with_head_configuration,
+            _ => &[],
+        }
+    }
+
     /// The digest of the row's identity: its name in the run folder.
     pub fn id(&self) -> Digest {
         digest_json(&serde_json::json!({

@@ -7,15 +7,16 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::instance::InstanceJob;
+use super::met::{Budget, Met};
 use super::prepare::{Ready, Unavailable, disk, interrupted};
-use super::record::{OracleRecord, RECORD_SCHEMA, STAGE};
+use super::record::{OracleRecord, RECORD_SCHEMA, STAGE, Served};
 use super::run::{InfraCause, ScoreError, Shared, Summary};
 use super::state::State;
-use crate::engine::{Event, TaskId};
+use crate::engine::{Event, TaskId, time};
 use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
 use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, TestConfiguration, TestId};
 use crate::repo::TreePath;
-use crate::sandbox::{End, Exit};
+use crate::sandbox::{End, Exit, Limits};
 
 /// Numbers of a run.
 #[derive(Debug, Default)]
@@ -24,6 +25,7 @@ pub(super) struct Counters {
     cached: AtomicU64,
     reasons: Mutex<BTreeMap<InfraCause, u64>>,
     recorded: Mutex<HashSet<Digest>>,
+    again: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Counters {
@@ -45,6 +47,15 @@ impl Counters {
             infra: infra_reasons.values().sum(),
             infra_reasons,
             interrupted,
+            again: self.again.lock().map(|again| again.clone()).unwrap_or_default(),
+            ..Summary::default()
+        }
+    }
+
+    /// One run is made again, for this reason.
+    pub(super) fn again(&self, reason: String) {
+        if let Ok(mut again) = self.again.lock() {
+            *again.entry(reason).or_default() += 1;
         }
     }
 }
@@ -88,8 +99,11 @@ impl Bound {
             settings.policy,
         )
         .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
-        let configuration =
-            shared.services.frameworks.test_configuration(oracle.framework).map_err(|e| environment(e.to_string()))?;
+        let configuration = shared
+            .services
+            .frameworks
+            .test_configuration(oracle.framework, !oracle.command.is_empty())
+            .map_err(|e| environment(e.to_string()))?;
         let framework = shared.services.frameworks.digest(oracle.framework).map_err(|e| environment(e.to_string()))?;
         let limits = &settings.limits;
         let key = json!({
@@ -114,7 +128,16 @@ impl Bound {
             },
             "isolation": shared.services.sandbox.isolation(),
         });
+        let mut key = key;
+        if !ready.environment.rebuild.is_empty() && settings.bounds.phases.rebuild.is_some() {
+            key["limits"]["rebuild"] = json!(settings.rebuild_wall().as_secs_f64());
+        }
         Ok(Self { oracle, plan, configuration, key })
+    }
+
+    /// The program that a run starts.
+    pub(super) fn program(&self) -> &str {
+        self.plan.argv.first().map_or("", String::as_str)
     }
 
     pub(super) fn comment(&self) -> &CommentId {
@@ -131,7 +154,7 @@ impl Bound {
         state.changes.paths().filter(|path| self.configuration.has(path.as_path())).cloned().collect()
     }
 
-    fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
+    pub(super) fn key(&self, state: &State, expected: Option<&[TestId]>, repeat: u32) -> (Digest, Value) {
         let mut inputs = self.key.clone();
         inputs["changes"] = json!(state.changes.digest());
         inputs["expected"] = json!(expected);
@@ -145,7 +168,7 @@ impl Bound {
 
 /// What came of one run.
 pub(super) enum Made {
-    Recorded(Box<OracleRecord>),
+    Recorded(Served),
     Infra(Unavailable),
 }
 
@@ -162,15 +185,22 @@ pub(super) async fn run_state(
     if let Some(record) = on_record(shared, &key)? {
         shared.counters.cached.fetch_add(1, Ordering::Relaxed);
         shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
-        return Ok(Made::Recorded(Box::new(record)));
+        return Ok(Made::Recorded(record));
     }
-    let Some(_slot) = shared.scheduler.slot().await else { return Ok(Made::Infra(interrupted())) };
+    let Some(_slot) = shared.scheduler.slot().await else { return Ok(Made::Infra(shared.not_started())) };
     // Another row with the same key (an empty revision, two equal patches) may have made it meanwhile.
     if let Some(record) = on_record(shared, &key)? {
         shared.counters.cached.fetch_add(1, Ordering::Relaxed);
         shared.events.send(Event::TaskFinished { task, outcome: record.outcome.clone(), seconds: 0.0, cached: true });
-        return Ok(Made::Recorded(Box::new(record)));
+        return Ok(Made::Recorded(record));
     }
+    let met = Met { shared, ready, bound };
+    if let Some(why) = met.in_the_way() {
+        let outcome = Outcome::Infra(why.class);
+        shared.events.send(Event::TaskFinished { task, outcome, seconds: 0.0, cached: false });
+        return Ok(Made::Infra(why));
+    }
+    shared.why_again(&task, &key, &inputs);
     shared.events.send(Event::TaskStarted { task: task.clone() });
     let started = jiff::Timestamp::now();
     let began = std::time::Instant::now();
@@ -180,19 +210,26 @@ pub(super) async fn run_state(
             Outcome::Infra(class) => {
                 let detail =
                     classified.message.clone().unwrap_or_else(|| "the run says nothing of the code".to_owned());
-                Made::Infra(Unavailable::new(class, detail).or_disk(&shared.services.cache))
+                Made::Infra(met.concerning(Unavailable::new(class, detail)).or_disk(&shared.services.cache))
+            }
+            _ if let Some(said) = met.not_to_be_believed(&classified.outcome) => {
+                Made::Infra(Unavailable::new(InfraReason::Disk, format!("{said}: what failed may have wanted room")))
             }
             _ => {
+                met.worked();
                 let record = record(shared, state, key, inputs, started, &evidence, classified)?;
                 shared.run.put_record(STAGE, &record.key, &record)?;
                 if let Ok(mut keys) = shared.counters.recorded.lock() {
                     keys.insert(record.key.clone());
                 }
-                Made::Recorded(Box::new(record))
+                Made::Recorded(record.into())
             }
         },
-        Err(why) => Made::Infra(why.or_disk(&shared.services.cache)),
+        Err(why) => Made::Infra(met.concerning(why).or_disk(&shared.services.cache)),
     };
+    if let Made::Infra(why) = &made {
+        shared.failed(why, &task.instance_id);
+    }
     // A run that was broken off is no run that was made.
     if !matches!(&made, Made::Infra(why) if why.class == InfraReason::Interrupted) {
         shared.counters.made.fetch_add(1, Ordering::Relaxed);
@@ -206,18 +243,18 @@ pub(super) async fn run_state(
     Ok(made)
 }
 
-fn on_record(shared: &Shared, key: &Digest) -> Result<Option<OracleRecord>, ScoreError> {
+fn on_record(shared: &Shared, key: &Digest) -> Result<Option<Served>, ScoreError> {
     // A record that cannot be read is made again.
-    let Ok(record) = shared.run.record::<OracleRecord>(STAGE, key) else { return Ok(None) };
+    let Ok(record) = shared.run.record::<Served>(STAGE, key) else { return Ok(None) };
     // `--redo` and `--retry` are about what earlier runs recorded; what this one made serves.
     let ours = shared.counters.recorded.lock().is_ok_and(|keys| keys.contains(key));
     let again =
-        |r: &OracleRecord| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
+        |r: &Served| shared.settings.redo || shared.settings.retry.iter().any(|class| class == r.outcome.class());
     Ok(record.filter(|r| r.key == *key && (ours || !again(r))))
 }
 
 /// Runs once, and again in a fresh workspace after a transient infrastructure failure.
-async fn attempt(
+pub(super) async fn attempt(
     shared: &Arc<Shared>,
     ready: &Arc<Ready>,
     bound: &Bound,
@@ -227,10 +264,13 @@ async fn attempt(
 ) -> Result<(RunEvidence, Classified), Unavailable> {
     let sandbox = shared.services.sandbox.as_ref();
     let subject = state.subject(ready, sandbox.owner()).await?;
-    let (limits, scratch, stop) = (&shared.settings.limits, ready.scratch.path(), &shared.scheduler.stop);
+    let (limits, scratch) = (&shared.settings.limits, ready.scratch.path());
+    let of_rebuild = Limits { wall: shared.settings.rebuild_wall(), ..limits.clone() };
+    let budget = Budget::new(shared.settings.bounds.task_budget, &shared.scheduler.stop);
+    let stop = &budget.token;
     let mut tries = 0;
     loop {
-        let ended = match state.rebuilt(sandbox, &subject, limits, scratch, stop).await {
+        let ended = match state.rebuilt(sandbox, &subject, &of_rebuild, scratch, stop).await {
             Ok(rebuilt) => {
                 oracle::run_rebuilt(sandbox, &subject, rebuilt.as_deref(), &bound.plan, limits, scratch, stop).await
             }
@@ -238,7 +278,14 @@ async fn attempt(
         };
         let why = match ended {
             Ok(evidence) => {
-                let classified = oracle::classify(&bound.plan, &evidence, expected);
+                let mut classified = oracle::classify(&bound.plan, &evidence, expected);
+                if budget.is_over() && classified.outcome == Outcome::Infra(InfraReason::Interrupted) {
+                    return Err(budget.over(tries + 1));
+                }
+                if evidence.rebuild.as_ref().is_some_and(|exit| exit.timed_out) {
+                    let limit = time(of_rebuild.wall);
+                    classified.message = Some(format!("rebuild phase: not done at its deadline of {limit}"));
+                }
                 match classified.outcome {
                     Outcome::Infra(class) if class.is_transient() => {
                         Unavailable::new(class, classified.message.clone().unwrap_or_default())
@@ -249,6 +296,9 @@ async fn attempt(
             Err(error) => Unavailable::new(error.infra(), error.to_string()),
         };
         tries += 1;
+        if budget.is_over() {
+            return Err(budget.over(tries));
+        }
         if tries > shared.settings.infra_retries || !why.class.is_transient() || shared.scheduler.is_stopping() {
             return Err(why);
         }
@@ -256,7 +306,7 @@ async fn attempt(
     }
 }
 
-fn record(
+pub(super) fn record(
     shared: &Shared,
     state: &State,
     key: Digest,

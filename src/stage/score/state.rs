@@ -8,6 +8,7 @@ use tokio::sync::{Mutex, OnceCell};
 use tokio_util::sync::CancellationToken;
 
 use super::prepare::{Ready, Unavailable, blocking, disk, of_repo};
+use crate::fault;
 use crate::oracle::{self, Rebuilt, RunError, Subject};
 use crate::repo::{ChangeSet, renew_beside};
 use crate::sandbox::{Limits, Sandbox};
@@ -69,10 +70,12 @@ impl State {
                         .tempdir_in(scratch)
                         .map_err(|e| disk(&e.to_string()))?
                         .keep();
+                    fault::point("score.change.made");
                     let removed = state.changes.materialise(&dir, owner).map_err(|e| of_repo(&e))?;
                     if is_built {
                         renew_beside(&removed, &snapshot, &dir, owner).map_err(|e| of_repo(&e))?;
                     }
+                    fault::point("score.change.written");
                     Ok((dir, removed))
                 })
                 .await

@@ -1,8 +1,8 @@
 //! Rows and records → verdicts. Pure over what it is handed; nothing is run.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::record::OracleRecord;
+use super::record::RecordView;
 use super::roster::{Roster, RosterComment};
 use super::row::{Row, RowState};
 use crate::model::{
@@ -21,15 +21,15 @@ pub struct Scored {
     pub lost: usize,
 }
 
-/// Decides the verdicts of every row. `record` reads a record by key.
+/// Decides the verdicts of every row. `read` reads records by their keys, in the keys' order; one may come twice.
 ///
 /// # Errors
-/// What `record` says.
+/// What `read` says.
 pub fn verdicts<E>(
     roster: &Roster,
     rows: &[Row],
     policy: Policy,
-    mut record: impl FnMut(&Digest) -> Result<Option<OracleRecord>, E>,
+    read: impl FnOnce(&[&Digest]) -> Result<Vec<Option<RecordView>>, E>,
 ) -> Result<Scored, E> {
     let comments = roster.by_key();
     let mut known: Vec<(&Row, &RosterComment)> = rows
@@ -38,17 +38,23 @@ pub fn verdicts<E>(
         .collect();
     known.sort_by(|(a, _), (b, _)| sort_key(a).cmp(&sort_key(b)));
 
+    let of_row = |row: &Row| match &row.state {
+        RowState::Runs { keys, with_head_configuration } => keys.len() + with_head_configuration.len(),
+        _ => 0,
+    };
+    let mut all_keys = Vec::with_capacity(known.iter().map(|(row, _)| of_row(row)).sum());
+    for (row, _) in &known {
+        if let RowState::Runs { keys, with_head_configuration } = &row.state {
+            all_keys.extend(keys.iter().chain(with_head_configuration));
+        }
+    }
+    let mut read = read(&all_keys)?.into_iter();
+    drop(all_keys);
     let mut loaded: HashMap<Digest, Loaded> = HashMap::new();
     let mut lost = 0;
     for (row, _) in &known {
         let RowState::Runs { keys, with_head_configuration } = &row.state else { continue };
-        let mut records = Vec::new();
-        for key in keys.iter().chain(with_head_configuration) {
-            match record(key)? {
-                Some(found) => records.push(found),
-                None => break,
-            }
-        }
+        let mut records: Vec<RecordView> = read.by_ref().take(of_row(row)).flatten().collect();
         let found = if records.len() == keys.len() + with_head_configuration.len() {
             let with_head_configuration = records.split_off(keys.len());
             Loaded { records, with_head_configuration }
@@ -72,6 +78,7 @@ pub fn verdicts<E>(
         let entry = controls
             .entry((&row.instance_id, &row.comment))
             .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
+        entry.measure(loaded.get(&row.id()).into_iter().flat_map(|loaded| &loaded.records));
         if row.arm.as_str() == Arm::MERGED {
             entry.merged = Some(outcomes);
         } else {
@@ -79,13 +86,28 @@ pub fn verdicts<E>(
         }
     }
 
+    // Every oracle has a row for each control, be it that there is nothing to run. One that a crash of the machine took
+    // away must not read as a control that does not exist.
+    let there: HashSet<(&InstanceId, &CommentId, &str)> = known
+        .iter()
+        .filter(|(row, _)| row.arm.is_state())
+        .map(|(row, _)| (&row.instance_id, &row.comment, row.arm.as_str()))
+        .collect();
+    let gone = |row: &Row| {
+        let is_gone = |arm: &&str| !there.contains(&(&row.instance_id, &row.comment, *arm));
+        [Arm::HEAD, Arm::MERGED].into_iter().find(is_gone).filter(|_| policy == Policy::Strict)
+    };
+
     let (none, nothing) = (ControlRuns::default(), Loaded::default());
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
     for (row, _) in known.iter().filter(|(row, _)| row.shown) {
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
         let loaded = loaded.get(&row.id()).unwrap_or(&nothing);
         scored.first_lines.push(loaded.bad(row).and_then(|r| r.first_line.clone()));
-        scored.verdicts.push(verdict(row, loaded, &controls.borrowed(), policy));
+        let text_only = controls.is_text_only() && matches!(row.state, RowState::Runs { .. });
+        let mut verdict = verdict(row, loaded, &controls.borrowed(), policy, gone(row));
+        verdict.marks.extend(text_only.then(|| "text-only".to_owned()));
+        scored.verdicts.push(verdict);
     }
     Ok(scored)
 }
@@ -93,17 +115,17 @@ pub fn verdicts<E>(
 /// The records behind one row.
 #[derive(Debug, Default)]
 struct Loaded {
-    records: Vec<OracleRecord>,
-    with_head_configuration: Vec<OracleRecord>,
+    records: Vec<RecordView>,
+    with_head_configuration: Vec<RecordView>,
 }
 
 impl Loaded {
-    fn all(&self) -> impl Iterator<Item = &OracleRecord> {
+    fn all(&self) -> impl Iterator<Item = &RecordView> {
         self.records.iter().chain(&self.with_head_configuration)
     }
 
     /// The first run that did not pass. What the fix shows with head's test configuration is nothing against it.
-    fn bad(&self, row: &Row) -> Option<&OracleRecord> {
+    fn bad(&self, row: &Row) -> Option<&RecordView> {
         let second = self.with_head_configuration.iter().filter(|_| !row.arm.is_state());
         self.records.iter().chain(second).find(|r| r.outcome != Outcome::Passed)
     }
@@ -115,9 +137,26 @@ struct ControlRuns {
     merged: Option<Vec<Outcome>>,
     head: Vec<Outcome>,
     before: Vec<String>,
+    ran_project: bool,
+    measured: bool,
 }
 
 impl ControlRuns {
+    /// Notes whether these runs of a control loaded the project's code. One that broke says nothing of what it would
+    /// have loaded.
+    fn measure<'a>(&mut self, records: impl Iterator<Item = &'a RecordView>) {
+        let whole = records.filter(|record| matches!(record.outcome, Outcome::Passed | Outcome::Failed));
+        for text_only in whole.filter_map(|record| record.text_only) {
+            self.measured = true;
+            self.ran_project |= !text_only;
+        }
+    }
+
+    /// Whether the oracle only reads text. Its controls tell: a revision that cannot be imported loads nothing either.
+    fn is_text_only(&self) -> bool {
+        self.measured && !self.ran_project
+    }
+
     fn borrowed(&self) -> Controls<'_> {
         Controls { head: &self.head, merged: self.merged.as_deref(), before: &self.before }
     }
@@ -133,8 +172,8 @@ fn outcomes_of(loaded: &HashMap<Digest, Loaded>, row: &Row) -> Vec<Outcome> {
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 
-fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) -> Verdict {
-    let outcomes = |records: &[OracleRecord]| records.iter().map(|r| r.outcome.clone()).collect::<Vec<_>>();
+fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy, gone: Option<&str>) -> Verdict {
+    let outcomes = |records: &[RecordView]| records.iter().map(|r| r.outcome.clone()).collect::<Vec<_>>();
     let with_head_configuration = outcomes(&loaded.with_head_configuration);
     let records = loaded.records.as_slice();
     let mut outcomes = outcomes(records);
@@ -144,6 +183,13 @@ fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy) 
     let decision = match &row.state {
         RowState::Runs { .. } if records.is_empty() => {
             plain(VerdictKind::Invalid, VerdictReason::Infra("the record is gone: score again".to_owned()))
+        }
+        RowState::Runs { .. } | RowState::Patch { .. } | RowState::NoChanges if gone.is_some() => {
+            let control = gone.unwrap_or_default();
+            plain(
+                VerdictKind::Invalid,
+                VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")),
+            )
         }
         RowState::Runs { .. } if row.arm.is_state() || with_head_configuration.is_empty() => {
             oracle::decide(policy, controls, Attempt::Runs(&outcomes))

@@ -14,8 +14,12 @@ const RUST_HEAD: &str = "pub fn clamp(value: i32, low: i32, _high: i32) -> i32 {
 const RUST_FIX: &str = "pub fn clamp(value: i32, low: i32, high: i32) -> i32 {\n    value.max(low).min(high)\n}\n";
 const RUST_TEST: &str = "#[test]\nfn values_above_are_cut() {\n    assert_eq!(bounds::clamp(9, 0, 5), 5);\n}\n";
 const MANIFEST: &str = "[package]\nname = \"bounds\"\nversion = \"0.1.0\"\nedition = \"2021\"\n";
-/// Says what libtest says, whatever it is given to run.
+/// Runs what it is given, and says what libtest would say of a good run where the test was among it. All else comes
+/// through as it is, so that tests put there to catch forgers find nothing.
 const FORGER: &str = "\
+said=$(\"$@\" 2>&1)
+code=$?
+case $said in *values_above_are_cut*) ;; *) echo \"$said\"; exit $code ;; esac
 printf '\\nrunning 1 test\\ntest values_above_are_cut ... ok\\n\\n'
 echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s'
 ";
@@ -56,7 +60,8 @@ fn cargo() {
         ("right", "pass", "", &["passed"], &[TOUCHED]),
         ("a runner", "fail", failed, &["failed"], &[TOUCHED]),
         ("flags", "fail", failed, &["failed"], &[TOUCHED]),
-        ("another test", "fail", failed, &["failed"], &[TOUCHED]),
+        // It does not even show the tests that are put there to catch it.
+        ("another test", "fail", "result channel", &[], &[TOUCHED]),
         ("a build script", "fail", failed, &["failed"], &[TOUCHED]),
     ];
     agrees(&report, &id, &wanted);
@@ -178,21 +183,42 @@ fn compiled_python_that_stands_for_a_source() {
     assert_eq!(row(&report, &id, "c1", "of the right time and size")["outcomes"], json!(["passed"]));
 }
 
+#[test]
+fn a_command_of_the_oracles_own() {
+    let place = Place::new();
+    let mut fixture = Fixture::new(&place);
+    let repository = fixture.repository("make-rule");
+    let makefile = "check:\n\t@sh check.sh\n";
+    let at_head = [("value", "9\n"), ("check.sh", "[ \"$(cat value)\" = 5 ] || exit 1\n"), ("Makefile", makefile)];
+    let (head, merged) = commits(&repository, &files(&at_head), &files(&[("value", "5\n")]));
+    let mut value = instance("make-rule", 1, &head, Some(&merged));
+    value["environment"] = json!({"language": "shell"});
+    let script = "make -s check || exit 1\n";
+    value["comments"] = json!([
+        {"id": "c1", "text": "Cut.", "test": "c1.sh", "framework": "exit", "command": ["/bin/sh", "{test}"]},
+        {"id": "c2", "text": "Cut.", "test": "c1.sh", "framework": "exit"},
+    ]);
+    let id = fixture.add(value, &[("c1.sh", script)]);
+    let mut revise = |arm: &str, write: &[(&str, &str)]| {
+        let patch = difference(&repository, &head, &files(write));
+        fixture.revise(&id, arm, &patch);
+    };
+    revise("right", &[("value", "5\n"), ("Makefile", &format!("# All checks.\n{makefile}"))]);
+    revise("forges", &[("Makefile", "check:\n\t@true\n")]);
+    let bench = fixture.import();
+    let report = score(&place, &fixture, &bench, "run", &[]).exits(0).json();
+    let wanted: [Want<'_>; 2] = [
+        ("right", "pass", "", &["passed"], &[TOUCHED]),
+        ("forges", "fail", "test configuration: failed", &["failed"], &[TOUCHED]),
+    ];
+    agrees(&report, &id, &wanted);
+    // Where the framework's own command runs the script, what the script makes of it is the benchmark's affair.
+    assert_eq!(row(&report, &id, "c2", "forges")["verdict"], "pass");
+}
+
 const PYTEST: &str = "from clamp import clamp\n\n\ndef test_values_above_are_cut():\n    assert clamp(9, 0, 5) == 5\n";
-const HOOK: &str = "\
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport():
-    out = yield
-    out.get_result().outcome = 'passed'
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    return True
-";
+/// It changes the code, and nothing that a canary would show.
+const HOOK: &str = "import clamp\n\nclamp.clamp = lambda value, low, high: sorted((low, value, high))[1]\n";
 
 /// Needs the network for pytest itself.
 #[test]

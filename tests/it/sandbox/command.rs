@@ -1,6 +1,6 @@
 //! What a command does and says comes back as it is.
 
-use redgreen::sandbox::{End, Mount, SandboxError};
+use redgreen::sandbox::{End, Mount, SandboxError, Task};
 
 use super::{output, run, sandbox, shell, task, try_run};
 
@@ -30,6 +30,29 @@ fn both_streams_and_the_result_channel_are_read() {
     assert_eq!(exit.result.text(), "result\n");
     // Reopening by name, as many scripts do.
     assert_eq!(output(&shell("echo a > /dev/stdout; echo b > /dev/stderr")), "a\n");
+}
+
+#[test]
+fn a_fresh_token_waits_in_the_result_channel_which_cannot_be_opened_again() {
+    let script = "read token <&7; echo $token; read more <&7 || echo end; echo x >&7; \
+        (echo y > /proc/self/fd/7) 2>/dev/null || echo refused; (echo z > /proc/$$/fd/7) 2>/dev/null || echo refused; \
+        env; tr '\\0' '\\n' < /proc/$$/cmdline";
+    let mut task = shell(script);
+    task.result_channel = true;
+    let (one, other) = (run(&task), run(&task));
+    for exit in [&one, &other] {
+        let token = exit.token.as_ref().unwrap();
+        let stdout = exit.stdout.text();
+        let rest = stdout.strip_prefix(token.as_str()).unwrap();
+        assert!(rest.starts_with("\nend\nrefused\nrefused\n"), "{stdout}");
+        assert!(!rest.contains(token.as_str()), "{stdout}");
+        assert_eq!(exit.result.text(), "x\n");
+    }
+    assert_ne!(one.token, other.token);
+    task.result_channel = false;
+    assert_eq!(run(&task).token, None);
+    // Who reads nothing and leaves is no failure.
+    assert_eq!(run(&Task { result_channel: true, ..shell("exit 3") }).end, End::Exited(3));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use super::place;
 use super::root::{self, Root};
 use super::sys::{self, Arrived, SignalWait};
 use super::watcher::{self, Watcher};
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// What PID 1 gets from the supervisor.
@@ -61,7 +62,9 @@ impl Init<'_> {
             // The group's name would be on view; an older kernel shows it.
             let _ = sys::new_cgroup_namespace();
         }
+        fault::point("init.cgroup.joined");
         let workspace = self.set_up()?;
+        fault::point("init.root.ready");
         let command = Command::prepare(self.job)?;
         let main = self.start(&command)?;
         self.send(&InitMessage::Started { workspace: workspace.to_owned() });
@@ -72,7 +75,9 @@ impl Init<'_> {
         let job = self.job;
         let owner = (job.privilege != Privilege::User).then_some(job.owner);
         root::make_private()?;
+        fault::point("init.mounts.private");
         let sources = mounts::open(job)?;
+        fault::point("init.sources.opened");
         let root = Root::build(job.task.limits.scratch, job.task.network, owner)?;
         let workspace = mounts::attach(&root, sources)?;
         root.enter()?;
@@ -91,7 +96,12 @@ impl Init<'_> {
 
     /// Forks the command and waits until it is one.
     fn start(&mut self, command: &Command<'_>) -> Result<i32, Report> {
-        let (mut said, saying) = std::io::pipe().step(|| "make a pipe".to_owned())?;
+        let (mut said, end) = std::io::pipe().step(|| "make a pipe".to_owned())?;
+        // Away from the number that the result channel takes in the command's process: why a command did not start would
+        // be lost there.
+        let saying = rustix::io::fcntl_dupfd_cloexec(&end, OUT_OF_THE_WAY).step(|| "move a pipe".to_owned())?;
+        let saying = std::fs::File::from(saying);
+        drop(end);
         let (waiting, mut release) = std::io::pipe().step(|| "make a pipe".to_owned())?;
         let flags = if self.job.privilege == Privilege::Root { libc::CLONE_NEWUSER } else { 0 };
         let pid = sys::clone(flags).step(|| "fork in a new user namespace".to_owned())?;
@@ -99,6 +109,7 @@ impl Init<'_> {
             drop((said, release));
             self.payload(command, waiting, saying);
         }
+        fault::point("init.command.cloned");
         drop((waiting, saying));
         // From here on nobody inside may look into this process or through its descriptors.
         rustix::process::set_dumpable_behavior(DumpableBehavior::NotDumpable)
@@ -107,6 +118,7 @@ impl Init<'_> {
             map_ids(pid, self.job.owner)?;
         }
         release.write_all(b"x").step(|| "release the command".to_owned())?;
+        fault::point("init.command.released");
         self.result = None;
         drop(release);
         let mut text = Vec::new();
@@ -115,7 +127,16 @@ impl Init<'_> {
         rustix::stdio::dup2_stdout(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         rustix::stdio::dup2_stderr(rustix::stdio::stdin()).step(|| "close the pipes".to_owned())?;
         if text.is_empty() {
-            return Ok(pid);
+            // The other side closes, too, when its process is killed before it became the command: that says nothing of
+            // the command.
+            return if became_another_program(pid) {
+                Ok(pid)
+            } else {
+                Err(Report::Setup {
+                    step: "keep the command's process alive until it starts".to_owned(),
+                    errno: libc::ESRCH,
+                })
+            };
         }
         let broken = |_| Report::Setup { step: "read why the command did not start".to_owned(), errno: libc::EIO };
         Err(serde_json::from_slice(&text).map_err(broken)?)
@@ -126,6 +147,7 @@ impl Init<'_> {
         if waiting.read_exact(&mut permission).is_err() {
             sys::exit(1);
         }
+        fault::point("init.command.waits");
         let report = command.execute(self.result.as_ref().map(OwnedFd::as_fd));
         let _ = saying.write_all(&serde_json::to_vec(&report).unwrap_or_default());
         sys::exit(127)
@@ -166,6 +188,7 @@ impl Init<'_> {
             total += reaped.cpu_seconds;
             sys::kill(-1, libc::SIGKILL);
         }
+        fault::point("init.tree.reaped");
         // The kernel's two ways to count a process's time differ a little, so the signal is believed. The second one
         // has many senders.
         let cpu_limit = limits.cpu.is_some_and(|limit| match ended.end {
@@ -180,5 +203,48 @@ impl Init<'_> {
             cpu_seconds: total,
             peak_memory: watcher.map(|watcher| watcher.peak()),
         }
+    }
+}
+
+/// Whether a child that was not waited for yet has executed a program since it was forked, be it dead or alive.
+fn became_another_program(pid: i32) -> bool {
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| flags(&stat))
+        .is_none_or(|f| f & FORK_NO_EXEC == 0)
+}
+
+/// Descriptors from here on are in nobody's way.
+const OUT_OF_THE_WAY: i32 = 20;
+
+/// A process that was forked and has not executed a program since (`PF_FORKNOEXEC` in Linux's `include/linux/sched.h`).
+const FORK_NO_EXEC: u32 = 0x40;
+
+/// Field 9 of `/proc/PID/stat`; the command's name in field 2 may hold blanks and brackets.
+fn flags(stat: &str) -> Option<u32> {
+    stat.rsplit_once(')')?.1.split_whitespace().nth(6)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_the_9th_field() {
+        assert_eq!(flags("7 (a ) b) S 1 7 7 0 -1 4194304 1 0 0"), Some(4_194_304));
+    }
+
+    #[test]
+    fn a_fork_is_told_from_a_program() {
+        // This process was started by exec.
+        assert!(became_another_program(std::process::id().cast_signed()));
+        let child = sys::clone(0).unwrap();
+        if child == 0 {
+            sys::exit(0);
+        }
+        // Without waiting for it: a zombie, or not even that yet.
+        let forked = !became_another_program(child);
+        sys::wait(child, true).unwrap();
+        assert!(forked);
     }
 }

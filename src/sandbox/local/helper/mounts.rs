@@ -10,6 +10,7 @@ use super::overlay::{Layers, Upper};
 use super::place;
 use super::remove;
 use super::root::Root;
+use crate::fault;
 use crate::sandbox::Mount;
 
 /// A mount whose host side is open, so that it can be made where the host cannot be seen any more.
@@ -47,6 +48,7 @@ fn open_one(mount: &Mount, job: &Job) -> Result<Source, Failure> {
                     // Left by a run that was killed.
                     cleanup::remove_work_dir(&work);
                     fs_err::create_dir(&work).step(|| format!("make `{}`", work.display()))?;
+                    fault::point("init.workdir.made");
                     Some(Upper { dir: open_dir(upper)?, work: open_dir(&work)? })
                 }
             };

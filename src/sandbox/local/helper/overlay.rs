@@ -10,6 +10,7 @@ use rustix::mount::{MountFlags, OpenTreeFlags};
 use super::super::failure::{Failure, Step};
 use super::root::{Root, STAGING, mkdir};
 use super::{copy, place};
+use crate::fault;
 
 /// The caller's directory for changes, and the one that overlayfs needs beside it.
 pub struct Upper {
@@ -98,5 +99,7 @@ fn overlayfs(lowers: &[OwnedFd], upper: &Upper, user: bool, at: &str) -> std::io
     );
     let options = CString::new(options)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    Ok(rustix::mount::mount("overlay", at, "overlay", flags, options.as_c_str())?)
+    rustix::mount::mount("overlay", at, "overlay", flags, options.as_c_str())?;
+    fault::point("init.overlay.mounted");
+    Ok(())
 }

@@ -10,7 +10,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::BpfProgram;
 
 use super::super::failure::{Failure, Step};
-use super::super::protocol::{HOME, INSIDE_ID, Job, Privilege, RESULT_FD, Report};
+use super::super::protocol::{HOME, INSIDE_ID, Job, Privilege, RESULT_FD, Report, Streams};
 use super::sys;
 use crate::sandbox::{Limits, RESULT_FD_VARIABLE};
 
@@ -71,7 +71,7 @@ impl<'a> Command<'a> {
         rustix::process::setsid().step(|| "start a session".to_owned())?;
         // So that the command dies before us when the machine runs out of memory. It may be forbidden; no harm.
         let _ = fs_err::write("/proc/self/oom_score_adj", "800");
-        descriptors(result).step(|| "arrange the descriptors".to_owned())?;
+        descriptors(result, self.job.streams).step(|| "arrange the descriptors".to_owned())?;
         limits(&self.job.task.limits, self.rlimit_pids).step(|| "set the resource limits".to_owned())?;
         rustix::process::umask(Mode::from_raw_mode(0o022));
         // While there is still the right to do so.
@@ -147,10 +147,18 @@ fn candidates(program: &str, path: &str) -> Vec<String> {
     path.split(':').filter(|dir| !dir.is_empty()).map(|dir| format!("{dir}/{program}")).collect()
 }
 
-/// Nothing on 0, the pipes on 1 and 2, the result channel at its number, and everything else closed on exec.
-fn descriptors(result: Option<BorrowedFd<'_>>) -> std::io::Result<()> {
-    let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
-    rustix::stdio::dup2_stdin(&null)?;
+/// Nothing on 0 (or what is on 2, which is two-way then), the pipes on 1 and 2, the result channel at its number, and
+/// everything else closed on exec.
+fn descriptors(result: Option<BorrowedFd<'_>>, streams: Streams) -> std::io::Result<()> {
+    if streams == Streams::Captured {
+        let null = rustix::fs::openat(CWD, "/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        rustix::stdio::dup2_stdin(&null)?;
+    } else {
+        rustix::stdio::dup2_stdin(rustix::stdio::stderr())?;
+    }
+    if streams == Streams::Terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())?;
+    }
     sys::close_all_on_exec()?;
     if let Some(result) = result {
         // SAFETY: whatever has that number is of no use any more; the new descriptor lives on in the command.

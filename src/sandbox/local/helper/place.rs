@@ -13,6 +13,7 @@ use rustix::io::Errno;
 use rustix::mount::{MoveMountFlags, OpenTreeFlags};
 
 use super::sys;
+use crate::fault;
 
 /// A path below a root, without `.` or `..`: what is left of an absolute path without its `/`.
 pub fn below_root(target: &Path) -> io::Result<PathBuf> {
@@ -112,7 +113,9 @@ pub fn harmless(tree: &OwnedFd) -> io::Result<()> {
 /// Attaches a mount at a place.
 pub fn attach(tree: &OwnedFd, place: &OwnedFd) -> rustix::io::Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
-    rustix::mount::move_mount(tree, "", place, "", flags)
+    rustix::mount::move_mount(tree, "", place, "", flags)?;
+    fault::point("init.mount.attached");
+    Ok(())
 }
 
 /// Whether an open file is a directory.

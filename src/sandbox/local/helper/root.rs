@@ -12,6 +12,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 use super::super::failure::{Failure, Step};
 use super::place::{self, Owner};
 use super::{etc, proc, sys};
+use crate::fault;
 use crate::sandbox::Network;
 
 /// Where the memory-backed file system for all that is written is mounted while the root is built.
@@ -54,6 +55,7 @@ impl Root {
         root.scratch(scratch)?;
         root.devices()?;
         proc::mount(&root)?;
+        fault::point("init.proc.mounted");
         mkdir(STAGING)?;
         Ok(root)
     }
@@ -151,6 +153,7 @@ impl Root {
                 .step(|| format!("remove `/{name}`"))?;
         }
         rustix::process::pivot_root(".", ".").step(|| "change the root".to_owned())?;
+        fault::point("init.root.changed");
         // The old root now lies on top of the new one at the same place.
         rustix::mount::unmount(".", UnmountFlags::DETACH).step(|| "let go of the host's root".to_owned())?;
         rustix::process::chdir("/").step(|| "enter the new root".to_owned())?;
@@ -167,5 +170,7 @@ pub fn mkdir(path: &str) -> Result<(), Failure> {
 fn mount_tmpfs(target: &str, options: &str) -> io::Result<()> {
     let options = CString::new(options)?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV;
-    Ok(rustix::mount::mount("tmpfs", target, "tmpfs", flags, options.as_c_str())?)
+    rustix::mount::mount("tmpfs", target, "tmpfs", flags, options.as_c_str())?;
+    fault::point("init.memory.mounted");
+    Ok(())
 }

@@ -5,6 +5,7 @@
 //! no use in tests.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use libc::c_long;
 use seccompiler::{
@@ -115,6 +116,10 @@ const PERSONALITIES: [u64; 5] = [0x0000_0000, 0x0000_0008, 0x0002_0000, 0x0002_0
 
 /// The filters, to be installed one after the other.
 pub fn filters() -> Result<[BpfProgram; 2], Error> {
+    static COMPILED: OnceLock<[BpfProgram; 2]> = OnceLock::new();
+    if let Some(filters) = COMPILED.get() {
+        return Ok(filters.clone());
+    }
     let denied = SeccompFilter::new(
         rules()?,
         SeccompAction::Allow,
@@ -123,7 +128,7 @@ pub fn filters() -> Result<[BpfProgram; 2], Error> {
     )
     .and_then(BpfProgram::try_from)
     .map_err(Error::Backend)?;
-    Ok([absent(), denied])
+    Ok(COMPILED.get_or_init(|| [absent(), denied]).clone())
 }
 
 fn rules() -> Result<BTreeMap<i64, Vec<SeccompRule>>, Error> {

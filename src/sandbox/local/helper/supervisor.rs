@@ -20,6 +20,7 @@ use super::disk::Disk;
 use super::ids::{map_ids, write_id_file};
 use super::init::Init;
 use super::sys;
+use crate::fault;
 use crate::sandbox::{End, Network};
 
 /// How often the cgroup's counters are read while a command runs.
@@ -41,9 +42,12 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     }
     let Ok((job, result)) = receive(&mut control) else { return ExitCode::from(2) };
+    fault::point("helper.job.received");
     let report = run(&job, &control, result, &null).unwrap_or_else(Report::from);
     cleanup::remove_work_dirs(&job);
+    fault::point("helper.workdirs.removed");
     let sent = serde_json::to_vec(&report).ok().and_then(|text| control.write_all(&text).ok());
+    fault::point("helper.report.sent");
     if sent.is_some() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -70,7 +74,9 @@ fn receive(control: &mut UnixStream) -> std::io::Result<(Job, Option<OwnedFd>)> 
     let length = usize::try_from(u64::from_le_bytes(length)).map_err(std::io::Error::other)?;
     let mut text = vec![0; length];
     control.read_exact(&mut text)?;
-    Ok((serde_json::from_slice(&text)?, result))
+    let (job, faults) = serde_json::from_slice(&text)?;
+    fault::arm_helper(faults);
+    Ok((job, result))
 }
 
 fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd) -> Result<Report, Failure> {
@@ -81,6 +87,7 @@ fn run(job: &Job, control: &UnixStream, result: Option<OwnedFd>, null: &OwnedFd)
     let outcome = start(job, control, result, null, group.as_ref()).map(|mut supervisor| supervisor.watch());
     if let Some(group) = &group {
         group.remove();
+        fault::point("helper.cgroup.removed");
     }
     outcome?
 }
@@ -105,6 +112,7 @@ fn start<'a>(
         drop(sync);
         Init { job, sync: theirs, result, join }.main();
     }
+    fault::point("helper.init.cloned");
     drop((theirs, result, join));
     let disk = Disk::new(job);
     let supervisor =
@@ -163,6 +171,7 @@ impl Supervisor<'_> {
             map_ids(self.init, self.job.owner)?;
         }
         rustix::net::send(&self.sync, b"x", SendFlags::NOSIGNAL).step(|| "release the sandbox".to_owned())?;
+        fault::point("helper.init.released");
         Ok(())
     }
 
@@ -177,6 +186,7 @@ impl Supervisor<'_> {
                     InitMessage::Started { workspace } => {
                         self.started = Some(Instant::now());
                         self.workspace = workspace;
+                        fault::point("helper.command.started");
                     }
                     other => told = Some(other),
                 },
@@ -200,6 +210,7 @@ impl Supervisor<'_> {
         }
         let seconds = self.started.map_or(0.0, |start| start.elapsed().as_secs_f64());
         let cpu = self.bury();
+        fault::point("helper.tree.buried");
         self.report(told, seconds, cpu)
     }
 
@@ -267,6 +278,12 @@ impl Supervisor<'_> {
     fn report(&self, told: Option<InitMessage>, seconds: f64, cpu: f64) -> Result<Report, Failure> {
         let group_killed = self.group.is_some_and(|group| group.oom_kills() > 0);
         let cause = self.kill.map(|(cause, _)| cause);
+        if group_killed && self.group.is_some_and(|group| !group.own_limit_was_reached()) {
+            return Err(Failure {
+                step: "keep the run's processes when the machine ran out of memory".to_owned(),
+                errno: libc::ENOMEM,
+            });
+        }
         let (end, cpu_limit, watcher_killed, cpu_seconds, peak) = match told {
             Some(InitMessage::Failed(report)) => return Ok(report),
             Some(InitMessage::Ended { end, cpu_limit, out_of_memory, cpu_seconds, peak_memory }) => {
