@@ -203,6 +203,9 @@ impl LeakCheck<'_> {
                 Err(_) => inventory.notes.push(format!("the merged commit `{merged}` is not at hand")),
             }
         }
+        if let Some(reference) = self.reference {
+            known.learn_descendants(&tips(reference)?, read);
+        }
         Ok(known)
     }
 
@@ -262,7 +265,7 @@ impl LeakCheck<'_> {
         if let Some(root) = tree.filter(|root| marks.has(*root)) {
             marks.allow(root, inventory, watch);
         }
-        for tree in &known.files {
+        if let Some(tree) = &known.files {
             tree.ids.iter().for_each(|id| marks.allow_one(*id));
         }
     }
@@ -292,6 +295,13 @@ impl LeakCheck<'_> {
         let commits = marks.brief(id).into_iter().collect();
         inventory.findings.push(Finding::new(LeakKind::Head, "HEAD", later, what).commits(commits));
     }
+}
+
+/// The commits that a repository's refs lead to.
+fn tips(repository: &Repository) -> Result<Vec<Oid>, LeakError> {
+    let git = repository.git()?;
+    let references = git.references().map_err(LeakError::git("list the reference's refs"))?;
+    Ok(references.flatten().filter_map(|r| Some(r.peel_to_commit().ok()?.id())).collect())
 }
 
 /// Tree and committer's time of a commit.
