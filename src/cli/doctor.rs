@@ -55,9 +55,10 @@ pub(super) fn run(args: Args) -> Outcome {
     let mut lines = vec![Line::new("redgreen", true, env!("CARGO_PKG_VERSION"))];
     let scratch = common::scratch(&cache.value);
     let mut runs = scratch.as_ref().is_ok_and(|scratch| sandbox(scratch, &mut lines));
-    let made = scratch.as_ref().map_err(|error| error.message.clone()).and_then(|scratch| {
-        common::sandbox("local", &Source::Default, scratch).map_err(|error| error.message)
-    });
+    let made = scratch
+        .as_ref()
+        .map_err(|error| error.message.clone())
+        .and_then(|scratch| common::sandbox("local", &Source::Default, scratch).map_err(|error| error.message));
     match made {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;

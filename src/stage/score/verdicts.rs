@@ -186,7 +186,10 @@ fn verdict(row: &Row, loaded: &Loaded, controls: &Controls<'_>, policy: Policy, 
         }
         RowState::Runs { .. } | RowState::Patch { .. } | RowState::NoChanges if gone.is_some() => {
             let control = gone.unwrap_or_default();
-            plain(VerdictKind::Invalid, VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")))
+            plain(
+                VerdictKind::Invalid,
+                VerdictReason::Infra(format!("the row of control `{control}` is gone: score again")),
+            )
         }
         RowState::Runs { .. } if row.arm.is_state() || with_head_configuration.is_empty() => {
             oracle::decide(policy, controls, Attempt::Runs(&outcomes))

@@ -31,7 +31,8 @@ impl Seen {
     pub fn assert_is(&self, expected: &Self) {
         let lines = |seen: &Self| -> Vec<String> {
             let report = serde_json::to_string_pretty(&seen.report).unwrap();
-            let files = seen.files.iter().flat_map(|(name, text)| text.lines().map(move |line| format!("{name}: {line}")));
+            let files =
+                seen.files.iter().flat_map(|(name, text)| text.lines().map(move |line| format!("{name}: {line}")));
             report.lines().map(str::to_owned).chain(files).collect()
         };
         let (ours, theirs) = (lines(self), lines(expected));
@@ -64,8 +65,7 @@ impl Template {
         };
         let (head, merged) = commits(&repository, &tree("value=9\n", &[]), &tree("value=5\n", &[]));
         let mut value = instance("crash", 1, &head, Some(&merged));
-        value["environment"] =
-            json!({"language": "tiny", "packages": ["one", "two"], "rebuild": ["sh build.sh"]});
+        value["environment"] = json!({"language": "tiny", "packages": ["one", "two"], "rebuild": ["sh build.sh"]});
         let comment = |id: &str, test: &str| json!({"id": id, "text": "Too much.", "test": test, "framework": "exit"});
         value["comments"] = json!([comment("c1", "c1.sh"), comment("c2", "c2.sh")]);
         let test = "grep -q one built || exit 4\ngrep -q built /env/deps/two || exit 5\n. ./clamp.sh\necho $value\n[ \"$value\" = 5 ]\n";
@@ -96,7 +96,8 @@ impl Template {
             _ => {}
         });
         let c2 = walkdir::WalkDir::new(place.join("bench/oracles")).into_iter().flatten();
-        let c2 = c2.map(walkdir::DirEntry::into_path).find(|path| path.ends_with("c2/c2.sh") || path.ends_with("c2.sh"));
+        let c2 =
+            c2.map(walkdir::DirEntry::into_path).find(|path| path.ends_with("c2/c2.sh") || path.ends_with("c2.sh"));
         let c2 = c2.unwrap();
         let changed = fs_err::read_to_string(&c2).unwrap() + "# as it was meant\n";
         fs_err::write(&c2, changed).unwrap();
@@ -276,7 +277,8 @@ impl Stand {
             let line = String::from_utf8_lossy(&line).replace('\0', " ");
             let stands = fs_err::read_link(entry.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(here));
             let groups = fs_err::read_to_string(entry.path().join("cgroup")).unwrap_or_default();
-            let grouped = started.iter().any(|pid| groups.contains("/redgreen-") && groups.contains(&format!("-{pid}-")));
+            let grouped =
+                started.iter().any(|pid| groups.contains("/redgreen-") && groups.contains(&format!("-{pid}-")));
             let named = line.contains(&here.display().to_string());
             (stands || grouped || named).then(|| format!("process {pid}: {line}"))
         };

@@ -127,7 +127,10 @@ impl Init<'_> {
             return if became_another_program(pid) {
                 Ok(pid)
             } else {
-                Err(Report::Setup { step: "keep the command's process alive until it starts".to_owned(), errno: libc::ESRCH })
+                Err(Report::Setup {
+                    step: "keep the command's process alive until it starts".to_owned(),
+                    errno: libc::ESRCH,
+                })
             };
         }
         let broken = |_| Report::Setup { step: "read why the command did not start".to_owned(), errno: libc::EIO };
@@ -200,7 +203,10 @@ impl Init<'_> {
 
 /// Whether a child that was not waited for yet has executed a program since it was forked, be it dead or alive.
 fn became_another_program(pid: i32) -> bool {
-    fs::read_to_string(format!("/proc/{pid}/stat")).ok().and_then(|stat| flags(&stat)).is_none_or(|f| f & FORK_NO_EXEC == 0)
+    fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|stat| flags(&stat))
+        .is_none_or(|f| f & FORK_NO_EXEC == 0)
 }
 
 /// A process that was forked and has not executed a program since (`PF_FORKNOEXEC` in Linux's `include/linux/sched.h`).
