@@ -260,7 +260,8 @@ fn trees_from(
         trees.merged_tree = Some(snapshot.tree);
     }
     let base = repository.tree_of(&head).map_err(|e| e.to_string());
-    trees.revisions = revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
+    trees.revisions =
+        revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
     Ok(trees)
 }
 
