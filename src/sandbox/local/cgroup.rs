@@ -211,12 +211,15 @@ impl Cgroup {
     /// group above or in the whole machine; that says nothing of the command.
     pub fn own_limit_was_reached(&self) -> bool {
         let read = |file| fs::read_to_string(self.memory.join(file));
-        let times = if self.unified {
-            read("memory.events").map(|text| counter(&text, "oom"))
-        } else {
-            read("memory.failcnt").map(|text| text.trim().parse().unwrap_or(1))
-        };
-        times.map_or(true, |times| times > 0)
+        if self.unified {
+            return read("memory.events").map_or(true, |text| counter(&text, "oom") > 0);
+        }
+        // Memory with swap has the same limit, is asked first, and then counts alone. Not every kernel has it.
+        let times = |file| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        match (times("memory.failcnt"), times("memory.memsw.failcnt")) {
+            (None, None) => true,
+            (alone, with_swap) => alone.unwrap_or(0) + with_swap.unwrap_or(0) > 0,
+        }
     }
 
     /// The most memory that was in use at once, in bytes, where the kernel says so.
