@@ -214,11 +214,11 @@ impl Cgroup {
         if self.unified {
             return read("memory.events").map_or(true, |text| counter(&text, "oom") > 0);
         }
-        // Memory with swap has the same limit, is asked first, and then counts alone. Not every kernel has it.
-        let times = |file| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        match (times("memory.failcnt"), times("memory.memsw.failcnt")) {
-            (None, None) => true,
-            (alone, with_swap) => alone.unwrap_or(0) + with_swap.unwrap_or(0) > 0,
+        // Failures are not counted where memory with swap has the same limit, but the peak is exact.
+        let number = |file| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        match (number("memory.max_usage_in_bytes"), number("memory.limit_in_bytes")) {
+            (Some(peak), Some(limit)) => reached(peak, limit),
+            _ => true,
         }
     }
 
@@ -280,6 +280,12 @@ fn optional(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Whether a peak is as near to the limit as one that was held up by it: the kernel hands pages out in batches.
+fn reached(peak: u64, limit: u64) -> bool {
+    const BATCHES: u64 = 1 << 20;
+    peak.saturating_add(BATCHES.min(limit / 16)) >= limit
+}
+
 /// A `name number` line.
 fn counter(text: &str, name: &str) -> u64 {
     text.lines()
@@ -337,6 +343,13 @@ mod tests {
         assert_eq!(counter(text, "oom_kill"), 3);
         assert_eq!(counter("low 0\nmax 7\noom 2\noom_kill 1\n", "oom_kill"), 1);
         assert_eq!(counter("", "oom_kill"), 0);
+    }
+
+    #[test]
+    fn a_limit_is_reached_within_the_kernels_batches() {
+        let mib = |n: u64| n << 20;
+        assert!(reached(mib(2048), mib(2048)) && reached(mib(2048) - 300_000, mib(2048)) && reached(mib(32), mib(32)));
+        assert!(!reached(mib(33), mib(1024)) && !reached(mib(1024) - mib(2), mib(1024)) && !reached(mib(14), mib(16)));
     }
 
     #[test]
