@@ -17,7 +17,7 @@ use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
 use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
+use crate::repo::{ChangeSet, RepoError, RepoSources, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
 use crate::store::cache::{self, Bucket};
 
