@@ -3,6 +3,10 @@
 //! The reporter writes each event as `TOKEN NUMBER JSON`. Whoever else writes into the channel does not know the token;
 //! and as the numbers run from 0, nobody can put a line in, take one out or swap two.
 
+use std::borrow::Cow;
+
+use regex::bytes::{NoExpand, Regex};
+
 use crate::sandbox::{Exit, Token};
 
 /// Stands before a line of the channel that did not come from the reporter, so that it is no event either.
@@ -21,12 +25,12 @@ pub(super) fn open(exit: &mut Exit, sealed: bool) -> Option<String> {
         (exit.result.bytes, problem) = unseal(&exit.result.bytes, &token);
     }
     for (name, captured) in [("output", &mut exit.stdout), ("error output", &mut exit.stderr)] {
-        let said = scrub(&mut captured.bytes, token.as_str().as_bytes());
+        let said = scrub(&mut captured.bytes, &token);
         if said && sealed {
             problem.get_or_insert_with(|| format!("the run's token is in the {name}"));
         }
     }
-    scrub(&mut exit.result.bytes, token.as_str().as_bytes());
+    scrub(&mut exit.result.bytes, &token);
     problem
 }
 
@@ -66,17 +70,15 @@ fn event<'a>(line: &'a [u8], token: &Token) -> Option<(u64, &'a [u8])> {
     Some((number.parse().ok()?, &rest[space + 1..]))
 }
 
-/// Whether there was something to remove.
-fn scrub(bytes: &mut Vec<u8>, token: &[u8]) -> bool {
-    let finder = |from: usize, bytes: &[u8]| {
-        bytes[from..].windows(token.len()).position(|window| window == token).map(|at| from + at)
-    };
-    let Some(mut at) = finder(0, bytes) else { return false };
-    loop {
-        bytes.splice(at..at + token.len(), REMOVED.iter().copied());
-        match finder(at + REMOVED.len(), bytes) {
-            Some(next) => at = next,
-            None => return true,
+/// Whether there was something to remove. One pass: whoever knows the token can print it as often as fits.
+fn scrub(bytes: &mut Vec<u8>, token: &Token) -> bool {
+    // Digits and letters are no syntax.
+    let Ok(pattern) = Regex::new(token.as_str()) else { return false };
+    match pattern.replace_all(bytes, NoExpand(REMOVED)) {
+        Cow::Borrowed(_) => false,
+        Cow::Owned(clean) => {
+            *bytes = clean;
+            true
         }
     }
 }
@@ -128,9 +130,9 @@ mod tests {
         let token = Token::fresh().unwrap();
         let t = token.as_str();
         let mut bytes = format!("{t}{t} x {t}\n{}", &t[1..]).into_bytes();
-        assert!(scrub(&mut bytes, t.as_bytes()));
+        assert!(scrub(&mut bytes, &token));
         assert_eq!(bytes, format!("[token][token] x [token]\n{}", &t[1..]).as_bytes());
-        assert!(!scrub(&mut bytes, t.as_bytes()));
+        assert!(!scrub(&mut bytes, &token));
     }
 
     proptest! {
@@ -141,7 +143,7 @@ mod tests {
             let mut text = format!("{} 0 ", &token.as_str()[..cut.min(32)]).into_bytes();
             text.extend(&bytes);
             let _ = unseal(&text, &token);
-            scrub(&mut text, token.as_str().as_bytes());
+            scrub(&mut text, &token);
         }
     }
 }

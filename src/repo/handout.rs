@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::error::RepoError;
 use super::leak::{LeakCheck, LeakError, LeakMode, LeakReport, Watch};
-use super::lock::{Lock, beside, remove_all};
+use super::lock::{Lock, beside, remove_all, settle};
 use super::repository::Repository;
 use super::snapshot::{Snapshot, SnapshotMode};
 
@@ -85,7 +85,11 @@ impl HandOut<'_> {
         let hidden = [std::ffi::OsStr::new("."), name].into_iter().collect::<std::ffi::OsString>();
         let temporary = beside(&parent.join(hidden), ".redgreen-part");
         remove_all(&temporary)?;
-        let made = self.checked(&temporary, watch).and_then(|done| Ok((fs_err::rename(&temporary, &out)?, done).1));
+        let made = self.checked(&temporary, watch).and_then(|done| {
+            settle(&temporary)?;
+            fs_err::rename(&temporary, &out)?;
+            Ok(done)
+        });
         match made {
             Ok((snapshot, report)) => Ok((Snapshot { dir: out, ..snapshot }, report)),
             Err(error) => {

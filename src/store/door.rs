@@ -28,8 +28,10 @@ impl Door {
         let mut file = lock::open(&root.join(LOCK))?;
         allowed(file.lock_shared())?;
         let unclean = file.metadata()?.len() > 0;
-        // What does not fit on a full disk only costs a look into every folder.
-        let _ = file.write_all(b"+");
+        if !unclean {
+            // What does not fit on a full disk leaves temporary files there if we die, and no more.
+            let _ = file.write_all(b"+").and_then(|()| file.sync_all());
+        }
         fault::point("run.door.open");
         Ok(Self { root: root.to_owned(), file, unclean })
     }
@@ -69,9 +71,8 @@ impl Door {
                     }
                 }
             }
-            mend_events(&self.root.join("events.jsonl"))?;
         }
-        Ok(())
+        mend_events(&self.root.join("events.jsonl"))
     }
 }
 
@@ -86,7 +87,8 @@ impl Drop for Door {
 
 /// Cuts an event log after its last whole line.
 fn mend_events(path: &Path) -> std::io::Result<()> {
-    const BLOCK: u64 = 64 * 1024;
+    // Longer than most events: as a rule one look is enough.
+    const BLOCK: u64 = 4096;
     let mut file = match fs_err::OpenOptions::new().read(true).write(true).open(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
         other => other?,

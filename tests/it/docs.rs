@@ -15,12 +15,13 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, binary, root};
 
-const PAGES: [&str; 8] = [
+const PAGES: [&str; 9] = [
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
     "docs/HOSTILE.md",
+    "docs/LEAKS.md",
     "docs/SANDBOX.md",
     "docs/VERDICTS.md",
     "examples/quickstart/README.md",

@@ -100,7 +100,9 @@ impl LeakCheck<'_> {
         let known = self.learn(at, &objects, &read, &mut inventory)?;
 
         let mut marks = Marks::new(&objects);
-        self.allow(at, &known, &staged, &read, &mut marks, &mut inventory, watch);
+        let tree_of = |id: &Oid| commit_of(*id, &read).map(|(tree, _)| tree);
+        let single = at.filter(|id| tree_of(id) == known.head_tree);
+        self.allow(single, &known, &staged, &mut marks, &mut inventory, watch);
         if marks.missing > 0 {
             let note =
                 format!("{} objects of what is allowed are not here (a shallow or partial clone)", marks.missing);
@@ -203,6 +205,9 @@ impl LeakCheck<'_> {
                 Err(_) => inventory.notes.push(format!("the merged commit `{merged}` is not at hand")),
             }
         }
+        if let Some(reference) = self.reference {
+            known.learn_descendants(&tips(reference)?, read);
+        }
         Ok(known)
     }
 
@@ -232,12 +237,12 @@ impl LeakCheck<'_> {
         }
     }
 
+    /// `single` is the commit of `HEAD` where its tree is that of the commit to review.
     fn allow(
         &self,
-        at: Option<Oid>,
+        single: Option<Oid>,
         known: &Known,
         staged: &Staged,
-        read: &Read<'_>,
         marks: &mut Marks<'_>,
         inventory: &mut Inventory,
         watch: &mut Watch<'_>,
@@ -245,7 +250,7 @@ impl LeakCheck<'_> {
         let tree = known.head_tree;
         match self.mode {
             LeakMode::Run => {
-                if let Some(id) = at.filter(|id| commit_of(*id, read).map(|(tree, _)| tree) == tree) {
+                if let Some(id) = single {
                     marks.allow_one(id);
                 }
             }
@@ -262,7 +267,7 @@ impl LeakCheck<'_> {
         if let Some(root) = tree.filter(|root| marks.has(*root)) {
             marks.allow(root, inventory, watch);
         }
-        for tree in &known.files {
+        if let Some(tree) = &known.files {
             tree.ids.iter().for_each(|id| marks.allow_one(*id));
         }
     }
@@ -292,6 +297,13 @@ impl LeakCheck<'_> {
         let commits = marks.brief(id).into_iter().collect();
         inventory.findings.push(Finding::new(LeakKind::Head, "HEAD", later, what).commits(commits));
     }
+}
+
+/// The commits that a repository's refs lead to.
+fn tips(repository: &Repository) -> Result<Vec<Oid>, LeakError> {
+    let git = repository.git()?;
+    let references = git.references().map_err(LeakError::git("list the reference's refs"))?;
+    Ok(references.flatten().filter_map(|r| Some(r.peel_to_commit().ok()?.id())).collect())
 }
 
 /// Tree and committer's time of a commit.

@@ -147,7 +147,7 @@ mod tests {
 
     fn padded(mut entry: Vec<u8>) -> Vec<u8> {
         entry.push(0);
-        while entry.len() % 8 != 0 {
+        while !entry.len().is_multiple_of(8) {
             entry.push(0);
         }
         entry

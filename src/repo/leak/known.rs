@@ -158,6 +158,23 @@ impl Known {
         self.later.extend(held.difference(&earlier));
         self.later.extend(&later);
     }
+
+    /// The commits whose descendants are later: the one to review, and the merged one unless that is a part of its history.
+    pub(super) fn pivots(&self) -> Vec<Oid> {
+        self.head.into_iter().chain(self.merged.filter(|merged| !self.past.contains(merged))).collect()
+    }
+
+    /// Learns which commits of whole histories descend from the commit to review or the merged one.
+    pub(super) fn learn_descendants(&mut self, tips: &[Oid], read: &Read<'_>) {
+        let mut commits = HashMap::new();
+        let mut stop = self.past.clone();
+        for tip in tips {
+            let more = history(*tip, &stop, read);
+            stop.extend(more.keys());
+            commits.extend(more);
+        }
+        self.later.extend(descendants(&commits, &self.pivots(), |_| false));
+    }
 }
 
 #[cfg(test)]
@@ -207,7 +224,11 @@ mod tests {
         known.files = Some(tree(id(22), &read));
         known.learn_later(id(4), &read);
         assert_eq!(known.later, HashSet::from([id(4), id(24), id(54), id(104)]));
-        assert_eq!(known.merged_files.unwrap().files[b"d/f".as_slice()].id, id(104));
+        assert_eq!(known.merged_files.as_ref().unwrap().files[b"d/f".as_slice()].id, id(104));
+        // 3 is beside what is under review, 4 comes from it.
+        let mut known = Known { head: Some(id(2)), past: HashSet::from([id(1), id(2)]), ..Known::default() };
+        known.learn_descendants(&[id(3), id(4), id(2)], &read);
+        assert_eq!(known.later, HashSet::from([id(4)]));
         // A merged commit that is under review itself shows nothing later.
         let mut same = Known { past: HashSet::from([id(4)]), ..Known::default() };
         same.learn_later(id(4), &read);

@@ -163,7 +163,7 @@ impl<'o> Marks<'o> {
                 _ => {}
             }
         }
-        let pivots: Vec<Oid> = known.head.into_iter().chain(known.merged).collect();
+        let pivots: Vec<Oid> = known.pivots();
         self.later = descendants(&commits, &pivots, |id| known.later.contains(&id));
         let (later, unknown): (Vec<Oid>, Vec<Oid>) = commits.keys().partition(|id| self.later.contains(id));
         // What else leads to an object is asked first, so that `Later` says that nothing else does.

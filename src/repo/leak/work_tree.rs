@@ -158,7 +158,7 @@ impl WorkTree<'_> {
             let executable = entry.metadata().is_ok_and(|m| m.mode() & 0o100 != 0);
             if !link && executable != (file.mode & 0o100 != 0) {
                 let what = if executable { "it may be run, and should not" } else { "it should be a program" };
-                inventory.find(LeakKind::WorkTree, at, self.later(path, found, Later::Possible), what);
+                inventory.find(LeakKind::WorkTree, at, Later::Possible, what);
             }
             return;
         }
@@ -166,7 +166,7 @@ impl WorkTree<'_> {
             return;
         }
         let what = format!("its content is {found}, and {} in the commit to review", file.id);
-        inventory.find(LeakKind::WorkTree, at, self.later(path, found, Later::Possible), what);
+        inventory.find(LeakKind::WorkTree, at, self.later(path, found), what);
     }
 
     /// Whether a file differs only as git's own checkout makes it differ: in line ends, or as the content of an LFS
@@ -190,10 +190,10 @@ impl WorkTree<'_> {
         plain.len() < text.len() && Oid::hash_object(ObjectType::Blob, &plain).is_ok_and(|id| id == file.id)
     }
 
-    fn later(&self, path: &[u8], found: Oid, otherwise: Later) -> Later {
+    fn later(&self, path: &[u8], found: Oid) -> Later {
         let merged = self.known.merged_files.as_ref().and_then(|t| t.files.get(path));
         let certain = self.known.later.contains(&found) || merged.is_some_and(|file| file.id == found);
-        if certain { Later::Certain } else { otherwise }
+        if certain { Later::Certain } else { Later::Possible }
     }
 
     fn untracked(
@@ -236,7 +236,7 @@ impl WorkTree<'_> {
             return Later::Possible;
         }
         let id = Oid::hash_file(ObjectType::Blob, entry.path());
-        id.map_or(Later::Possible, |id| self.later(path, id, Later::Possible))
+        id.map_or(Later::Possible, |id| self.later(path, id))
     }
 
     /// Why compiled Python may be of another source than the one that lies here.

@@ -7,8 +7,12 @@
 use super::ApplyMethod;
 use super::types::{Hunk, HunkLine, LineKind};
 
-/// How many lines may be compared for one file before we give up: a guard against patches made to be slow.
+/// How many lines may be compared for one file before we give up: a guard against patches made to be slow. Moving lines
+/// counts, too.
 const COMPARISONS: u64 = 200_000_000;
+/// How many lines are moved in the time of one comparison.
+const LINES_MOVED_FOR_ONE: u64 = 4;
+const TOO_SLOW: &str = "it takes too long to put the hunks where they go";
 
 /// A file's lines while hunks are put into it.
 pub(super) struct Image {
@@ -122,6 +126,7 @@ impl Image {
             match self.find(attempt, stated)? {
                 Found::At(at) => {
                     let moved = stated.map(|s| s + attempt.skipped) != Some(at);
+                    self.spend((self.lines.len() - at) as u64 / LINES_MOVED_FOR_ONE)?;
                     self.splice(attempt.lines, at);
                     return Ok((*method, moved.then_some(at + 1)));
                 }
@@ -190,12 +195,17 @@ impl Image {
     fn matches(&mut self, pattern: &[&[u8]], at: usize, same: fn(&[u8], &[u8]) -> bool) -> Result<bool, String> {
         let window = &self.lines[at..at + pattern.len()];
         for (line, want) in window.iter().zip(pattern) {
-            self.budget = self.budget.checked_sub(1).ok_or("it takes too long to find where the hunks go")?;
+            self.budget = self.budget.checked_sub(1).ok_or(TOO_SLOW)?;
             if line.fresh || !same(&line.text, want) {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    fn spend(&mut self, work: u64) -> Result<(), String> {
+        self.budget = self.budget.checked_sub(work).ok_or(TOO_SLOW)?;
+        Ok(())
     }
 
     /// Replaces the matched lines. Context lines stay as the file has them; added lines take the file's line ends where
@@ -213,13 +223,14 @@ impl Image {
             shifts[i] = known.unwrap_or(Shift::None);
         }
         // Lines before the first matched one look ahead.
+        let first_matched = lines.iter().position(|l| l.kind != LineKind::Add).unwrap_or(lines.len());
         let mut ahead = None;
         let mut next = old.len();
         for (i, line) in lines.iter().enumerate().rev() {
             if line.kind != LineKind::Add {
                 next -= 1;
                 ahead = Shift::between(&line.text, &old[next].text).or(ahead);
-            } else if lines[..i].iter().all(|l| l.kind == LineKind::Add) {
+            } else if i < first_matched {
                 shifts[i] = ahead.unwrap_or(Shift::None);
             }
         }

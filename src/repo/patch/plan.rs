@@ -57,9 +57,9 @@ pub(super) fn plan(base: &dyn BaseTree, files: Vec<FilePatch>) -> Result<Plan, P
     let links = plan.steps.iter().filter(makes_link).filter_map(|step| step.target.clone()).collect();
     let mut links = Links { base, leaving: &plan.leaving, made: links, harmless: BTreeSet::new() };
     for step in &plan.steps {
-        for path in [&step.source, &step.target].into_iter().flatten() {
-            links.refuse(path)?;
-        }
+        // What is taken away lies where the tree has it: a link may take the place of a folder that is emptied.
+        step.source.iter().try_for_each(|path| links.refuse(path, false))?;
+        step.target.iter().try_for_each(|path| links.refuse(path, true))?;
     }
     Ok(plan)
 }
@@ -115,15 +115,16 @@ struct Links<'a> {
 }
 
 impl Links<'_> {
-    /// Refuses a path that lies behind a symlink: one of the tree that stays, or one that the patch makes.
-    fn refuse(&mut self, path: &TreePath) -> Result<(), PatchError> {
+    /// Refuses a path that lies behind a symlink: one of the tree that stays or, where something is `written`, one that
+    /// the patch makes.
+    fn refuse(&mut self, path: &TreePath, written: bool) -> Result<(), PatchError> {
         for up in path.ancestors() {
-            if self.harmless.contains(&up) {
+            let makes = written && self.made.contains(&up);
+            if !makes && self.harmless.contains(&up) {
                 continue;
             }
-            let in_tree =
-                || Ok::<_, PatchError>(matches!(self.base.kind(&up)?, Some(EntryKind::File(FileMode::Symlink))));
-            if self.made.contains(&up) || (!self.leaving.contains(&up) && in_tree()?) {
+            let stays = !self.leaving.contains(&up);
+            if makes || (stays && self.base.kind(&up)? == Some(EntryKind::File(FileMode::Symlink))) {
                 return Err(PatchError::Escapes { path: path.to_string(), how: Escape::Symlink(up.to_string()) });
             }
             self.harmless.insert(up);

@@ -1,6 +1,7 @@
 //! Names that say which live process something belongs to, so that leftovers of dead ones can be told apart.
 
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
 
@@ -52,10 +53,16 @@ impl Identity {
         })
     }
 
-    /// Whether the owner is surely gone, as `own` sees it: of an earlier boot, or a PID that is free or somebody
-    /// else's now. In another PID namespace one cannot know, so the answer is no.
+    /// Whether the owner's numbers mean the same here: of this boot and this PID namespace. No cgroup outlives a boot, so
+    /// that another boot's name is one that a container was given.
+    fn is_of_here(&self, own: &Self) -> bool {
+        self.boot == own.boot && self.namespace == own.namespace
+    }
+
+    /// Whether the owner is surely gone, as `own` sees it: its PID is free, or somebody else's now. In another PID
+    /// namespace one cannot know, so the answer is no.
     fn is_dead(&self, own: &Self) -> bool {
-        self.boot != own.boot || (self.namespace == own.namespace && start_time(self.pid) != Some(self.start))
+        self.is_of_here(own) && start_time(self.pid) != Some(self.start)
     }
 }
 
@@ -69,14 +76,23 @@ fn parse_start_time(stat: &str) -> Option<u64> {
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
 }
 
+/// Whether a cgroup was made so long ago that a run in it would have put its processes in.
+fn is_old(group: &std::fs::Metadata) -> bool {
+    const OLD: Duration = Duration::from_secs(3600);
+    group.modified().is_ok_and(|made| SystemTime::now().duration_since(made).is_ok_and(|age| age >= OLD))
+}
+
 /// Removes the cgroups of owners that are gone, and kills what still runs in them. Never touches a live owner's.
 pub fn reap(plan: &Plan, own: &Identity) {
     for parent in plan.parents() {
         let Ok(entries) = fs::read_dir(parent) else { continue };
         for entry in entries.flatten() {
-            let dead = entry.file_name().to_str().and_then(Identity::parse).is_some_and(|owner| owner.is_dead(own));
-            if dead {
+            let Some(owner) = entry.file_name().to_str().and_then(Identity::parse) else { continue };
+            if owner.is_dead(own) {
                 cgroup::kill_and_remove(&entry.path());
+            } else if !owner.is_of_here(own) && entry.metadata().is_ok_and(|group| is_old(&group)) {
+                // The kernel refuses where a process is left; a run puts its first one in within seconds.
+                let _ = std::fs::remove_dir(entry.path());
             }
         }
     }
@@ -103,9 +119,9 @@ mod tests {
     }
 
     #[test]
-    fn dead_is_another_boot_or_another_start() {
+    fn dead_is_another_start_where_numbers_mean_the_same() {
         let own = Identity::own().unwrap();
-        assert!(Identity { boot: "0".into(), ..own.clone() }.is_dead(&own));
+        assert!(!Identity { boot: "0".into(), start: 1, ..own.clone() }.is_dead(&own));
         assert!(Identity { start: own.start + 1, ..own.clone() }.is_dead(&own));
         assert!(!Identity { namespace: "1".into(), start: 1, ..own.clone() }.is_dead(&own));
     }

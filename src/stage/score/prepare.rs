@@ -83,12 +83,15 @@ pub(super) struct Ready {
     /// Each revision's state, or why its patch was rejected, in the job's order.
     pub(super) revisions: Vec<Result<Arc<State>, String>>,
     /// States with head's versions of test configuration, by their changes and what was laid over.
-    laid: Mutex<HashMap<(Digest, Vec<String>), Arc<State>>>,
+    laid: Mutex<HashMap<LaidKey, Arc<State>>>,
     /// The toolchain that the environment wants, for people.
     pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
 }
+
+/// The digest of a state's changes, and the paths that are head's in it.
+type LaidKey = (Digest, Vec<String>);
 
 impl Ready {
     /// A revision's state with head's versions of `paths`, which it touches. Oracles that want the same share it.

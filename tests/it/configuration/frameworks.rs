@@ -217,20 +217,8 @@ fn a_command_of_the_oracles_own() {
 }
 
 const PYTEST: &str = "from clamp import clamp\n\n\ndef test_values_above_are_cut():\n    assert clamp(9, 0, 5) == 5\n";
-const HOOK: &str = "\
-import pytest
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport():
-    out = yield
-    out.get_result().outcome = 'passed'
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_pyfunc_call(pyfuncitem):
-    return True
-";
+/// It changes the code, and nothing that a canary would show.
+const HOOK: &str = "import clamp\n\nclamp.clamp = lambda value, low, high: sorted((low, value, high))[1]\n";
 
 /// Needs the network for pytest itself.
 #[test]

@@ -12,8 +12,8 @@ use serde_json::{Value, json};
 use crate::support::{Place, Ran, binary, copy_folder};
 use crate::truth::fixture::{Fixture, commits, difference, instance};
 
-const ARGUMENTS: [&str; 10] =
-    ["bench", "--cache", "cache", "--definitions", "definitions", "--jobs", "2", "--denominator", "all", "--json"];
+const ARGUMENTS: [&str; 8] =
+    ["bench", "--cache", "cache", "--definitions", "definitions", "--denominator", "all", "--json"];
 
 /// How long anything here may take on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(180);
@@ -118,16 +118,33 @@ impl Template {
 
     /// A fresh copy.
     pub fn stand(&self) -> Stand {
+        let stand = Stand::empty();
+        for name in ["bench", "definitions", "run"] {
+            copy_folder(&self.place.join(name), &stand.join(name));
+        }
+        stand
+    }
+}
+
+impl Stand {
+    fn empty() -> Self {
         // In memory where that is possible: what is tested is the order of steps, and a disk's flushes take most time.
         let memory = Path::new("/dev/shm");
         let folder = tempfile::Builder::new().prefix("redgreen-crash-").tempdir_in(memory);
         let folder = folder.or_else(|_| tempfile::tempdir()).unwrap();
-        let stand = Stand { folder, started: Mutex::default(), faults: Mutex::default() };
-        for name in ["bench", "definitions", "run"] {
-            copy_folder(&self.place.join(name), &stand.join(name));
-        }
+        let stand = Self { folder, started: Mutex::default(), faults: Mutex::default() };
         fs_err::create_dir(stand.join("tmp")).unwrap();
         stand
+    }
+
+    /// A copy of everything, with owners and times.
+    pub fn copy(&self) -> Self {
+        let copy = Self::empty();
+        for name in ["bench", "definitions", "run", "cache"].map(|name| self.join(name)).iter().filter(|n| n.exists()) {
+            let copied = Command::new("cp").arg("-a").arg(name).arg(copy.folder.path()).status().unwrap();
+            assert!(copied.success());
+        }
+        copy
     }
 }
 
@@ -168,7 +185,9 @@ impl Stand {
         self.faults.lock().unwrap().insert(run.to_owned(), faults.clone());
         let words: Vec<&str> = wrapper.iter().copied().chain([binary()]).chain(command(run)).collect();
         let mut command = Command::new(words[0]);
-        command.args(&words[1..]).current_dir(self.folder.path()).env_clear();
+        // One that is to stand still does nothing else beside.
+        let jobs = if fault.is_some_and(|fault| fault.ends_with(":wait")) { "1" } else { "2" };
+        command.args(&words[1..]).args(["--jobs", jobs]).current_dir(self.folder.path()).env_clear();
         command.env("PATH", crate::support::host("PATH").unwrap()).env("HOME", "/nonexistent").env("COLUMNS", "100");
         command.env("TMPDIR", self.join("tmp")).env("REDGREEN_FAULT_FOLDER", &faults);
         if let Some(fault) = fault {
@@ -219,6 +238,17 @@ impl Stand {
     /// Lets a run that waits at a fault point go on.
     pub fn go(&self, run: &str) {
         fs_err::write(self.faults(run).join("go"), "").unwrap();
+    }
+
+    /// Lets the run that was started last into a folder go on, also when another has been started by then.
+    pub fn later(&self, run: &str) -> impl FnOnce() + use<> {
+        let go = self.faults(run).join("go");
+        move || fs_err::write(go, "").unwrap()
+    }
+
+    /// How many processes of the runs there are.
+    pub fn count_processes(&self) -> usize {
+        self.processes().len()
     }
 
     fn faults(&self, run: &str) -> PathBuf {

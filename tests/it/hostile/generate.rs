@@ -25,6 +25,8 @@ pub enum Generator {
     Bomb,
     /// Two hundred thousand hunks for one file that has no such lines.
     ManyHunks,
+    /// A file of a million lines, and then two hundred thousand hunks that each make room in it.
+    SlowHunks,
 }
 
 /// The fix of the tables' module, as a patch.
@@ -86,6 +88,16 @@ impl Generator {
                 let mut patch = "--- a/clamp.py\n+++ b/clamp.py\n".to_owned();
                 for number in 1..=200_000 {
                     write!(patch, "@@ -{number},1 +{number},1 @@\n-nothing\n+something\n").unwrap();
+                }
+                patch
+            }
+            Self::SlowHunks => {
+                let mut patch = FIX.to_owned();
+                new_file(&mut patch, "long", &vec!["x"; 1_000_000]);
+                patch.push_str("--- a/long\n+++ b/long\n");
+                for number in 0..200_000 {
+                    let (old, new) = (2 * number + 1, 3 * number + 1);
+                    write!(patch, "@@ -{old},2 +{new},3 @@\n x\n+y\n x\n").unwrap();
                 }
                 patch
             }

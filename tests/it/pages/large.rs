@@ -100,6 +100,7 @@ pub fn run(root: &Path, instances: usize) -> usize {
                     marks: Vec::new(),
                     patch: patch.clone(),
                     shown: true,
+                    grounds: None,
                 };
                 run.put_row(&row.id(), &row).unwrap();
                 count += 1;

@@ -1,7 +1,5 @@
-//! The limit on what a run leaves on the host's disk, in the directories that are kept: seen from outside.
-//!
-//! No quota can be counted on, so the free space is watched: a run cannot write what does not go missing there. Only when
-//! enough is missing, perhaps by the work of others, its directories are measured.
+//! The limit on what a run leaves on the host's disk, in the directories that are kept: measured from outside, as no quota
+//! can be counted on.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -9,11 +7,11 @@ use std::time::{Duration, Instant};
 use super::super::protocol::Job;
 use crate::sandbox::Mount;
 
-/// The shortest time between two looks at the free space.
-const PAUSE: Duration = Duration::from_millis(100);
-/// Measuring may take this part of the time at most.
-const SHARE: u32 = 10;
-/// So much of a limit in bytes is one file more: what a file costs beside its content.
+/// The shortest time between two measurements.
+const PAUSE: Duration = Duration::from_millis(200);
+/// Measuring takes one part in so many of the time at most.
+const SHARE: u32 = 20;
+/// What a file costs beside its content, in bytes.
 const PER_FILE: u64 = 4096;
 
 /// Watches the kept directories of a job.
@@ -27,14 +25,6 @@ struct Kept {
     place: PathBuf,
     /// What the run found there, which is not its doing.
     before: u64,
-    free: Option<Free>,
-}
-
-/// What a file system has left.
-#[derive(Debug, Clone, Copy)]
-struct Free {
-    bytes: u64,
-    files: u64,
 }
 
 impl Disk {
@@ -45,7 +35,7 @@ impl Disk {
             Mount::Overlay { upper, .. } => upper.as_ref(),
             Mount::ReadOnly { .. } => None,
         });
-        let kept = places.map(|place| Kept { place: place.clone(), before: size(place), free: free(place) }).collect();
+        let kept = places.map(|place| Kept { place: place.clone(), before: size(place) }).collect();
         Self { kept, limit: job.task.limits.disk, next: Instant::now() + PAUSE }
     }
 
@@ -54,32 +44,22 @@ impl Disk {
         !self.kept.is_empty()
     }
 
-    /// Looks, when it is time to; whether the run has written more than it may.
+    /// Measures, when it is time to; whether the run has written more than it may.
     pub fn is_over(&mut self) -> bool {
         let begin = Instant::now();
         if self.kept.is_empty() || begin < self.next {
             return false;
         }
-        let missing = self.kept.iter().any(|kept| match (kept.free, free(&kept.place)) {
-            (Some(before), Some(now)) => {
-                let bytes = before.bytes.saturating_sub(now.bytes);
-                let files = before.files.saturating_sub(now.files);
-                bytes.saturating_add(files.saturating_mul(PER_FILE)) > self.limit
-            }
-            _ => true,
-        });
-        let over = missing && {
-            let written = self.kept.iter().map(|kept| size(&kept.place).saturating_sub(kept.before));
-            written.fold(0, u64::saturating_add) > self.limit
-        };
+        let over = self.measure();
         self.next = Instant::now() + PAUSE.max(begin.elapsed() * SHARE);
         over
     }
-}
 
-fn free(place: &Path) -> Option<Free> {
-    let stat = rustix::fs::statvfs(place).ok()?;
-    Some(Free { bytes: stat.f_bfree.saturating_mul(stat.f_frsize), files: stat.f_ffree })
+    /// Measures now.
+    pub fn measure(&self) -> bool {
+        let written = self.kept.iter().map(|kept| size(&kept.place).saturating_sub(kept.before));
+        written.fold(0, u64::saturating_add) > self.limit
+    }
 }
 
 /// Bytes on disk below a directory, and something for each file. What may not be looked into is endless.

@@ -96,7 +96,12 @@ impl Init<'_> {
 
     /// Forks the command and waits until it is one.
     fn start(&mut self, command: &Command<'_>) -> Result<i32, Report> {
-        let (mut said, saying) = std::io::pipe().step(|| "make a pipe".to_owned())?;
+        let (mut said, end) = std::io::pipe().step(|| "make a pipe".to_owned())?;
+        // Away from the number that the result channel takes in the command's process: why a command did not start would
+        // be lost there.
+        let saying = rustix::io::fcntl_dupfd_cloexec(&end, OUT_OF_THE_WAY).step(|| "move a pipe".to_owned())?;
+        let saying = std::fs::File::from(saying);
+        drop(end);
         let (waiting, mut release) = std::io::pipe().step(|| "make a pipe".to_owned())?;
         let flags = if self.job.privilege == Privilege::Root { libc::CLONE_NEWUSER } else { 0 };
         let pid = sys::clone(flags).step(|| "fork in a new user namespace".to_owned())?;
@@ -208,6 +213,9 @@ fn became_another_program(pid: i32) -> bool {
         .and_then(|stat| flags(&stat))
         .is_none_or(|f| f & FORK_NO_EXEC == 0)
 }
+
+/// Descriptors from here on are in nobody's way.
+const OUT_OF_THE_WAY: i32 = 20;
 
 /// A process that was forked and has not executed a program since (`PF_FORKNOEXEC` in Linux's `include/linux/sched.h`).
 const FORK_NO_EXEC: u32 = 0x40;

@@ -300,13 +300,16 @@ impl Supervisor<'_> {
                 return Err(Failure { step: "keep the sandbox's first process alive".to_owned(), errno: libc::ESRCH });
             }
         };
+        // The last look is at what stays.
+        let over_disk = cause == Some(Cause::OverDisk) || self.disk.measure();
+        let end = if over_disk { End::Signaled(libc::SIGKILL) } else { end };
         let word = |is, yes: &str, no: &str| if is { yes.to_owned() } else { no.to_owned() };
         Ok(Report::Ended(Ended {
             end,
             timed_out: cpu_limit || cause == Some(Cause::Deadline),
             out_of_memory: watcher_killed || group_killed,
             cancelled: cause == Some(Cause::Cancelled),
-            over_disk: cause == Some(Cause::OverDisk),
+            over_disk,
             seconds,
             cpu_seconds,
             peak_memory: self.group.map_or(peak, Cgroup::peak),
