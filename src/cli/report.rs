@@ -54,6 +54,8 @@ pub(super) fn run(args: Args) -> Outcome {
         let error = CliError::from(e);
         if hint { error.hint("`redgreen score` makes run folders, in `redgreen-runs` by default") } else { error }
     })?;
+    // Who may only read the folder has the report all the same.
+    let _visit = run.visit();
     show(&printer, &run, args.denominator, args.json)?;
     Ok(Status::Done)
 }
@@ -69,7 +71,6 @@ pub(super) fn show(
         crate::report::ReportError::Store(e) => CliError::from(e),
         e => CliError::usage(e.to_string()),
     })?;
-    let _visit = run.visit();
     let written = write_files(run, &built);
     fault::point("report.files.written");
     if json {

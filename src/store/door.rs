@@ -10,8 +10,12 @@ use super::atomic::TEMPORARY;
 use super::lock;
 use crate::fault;
 
-/// The file that is locked. It is empty unless somebody writes into the folder, or died while they did.
+/// The file that is locked. Everybody who comes leaves a mark in it, the last one who goes wipes it: it is empty unless
+/// somebody writes into the folder, or died while they did.
 pub(super) const LOCK: &str = "scoring.lock";
+
+/// What everybody leaves in it.
+const MARK: &[u8] = b"+";
 
 /// A process's presence among those that write into a run folder.
 #[derive(Debug)]
@@ -28,9 +32,10 @@ impl Door {
         let mut file = lock::open(&root.join(LOCK))?;
         allowed(file.lock_shared())?;
         let unclean = file.metadata()?.len() > 0;
+        // What does not fit on a full disk leaves temporary files there if we die, and no more.
+        let _ = file.write_all(MARK);
         if !unclean {
-            // What does not fit on a full disk leaves temporary files there if we die, and no more.
-            let _ = file.write_all(b"+").and_then(|()| file.sync_all());
+            let _ = file.sync_all();
         }
         fault::point("run.door.open");
         Ok(Self { root: root.to_owned(), file, unclean })
@@ -41,6 +46,7 @@ impl Door {
         let (alone, locks) = self.try_alone()?;
         if alone && locks {
             self.clean()?;
+            let _ = self.file.set_len(MARK.len() as u64);
             fault::point("run.door.locked");
         }
         Ok(Entered { door: self, alone })
@@ -61,7 +67,9 @@ impl Door {
 
     /// Takes away temporary files, and the end of a last event that was not written whole.
     fn clean(&mut self) -> std::io::Result<()> {
-        if std::mem::take(&mut self.unclean) {
+        // Who came after us may have died, too.
+        let others = self.file.metadata()?.len() > MARK.len() as u64;
+        if std::mem::take(&mut self.unclean) || others {
             for folder in ["", "rows", "records", "blobs", "report"] {
                 let depth = if folder.is_empty() { 1 } else { usize::MAX };
                 for entry in walkdir::WalkDir::new(self.root.join(folder)).max_depth(depth).into_iter().flatten() {
@@ -193,7 +201,14 @@ mod tests {
         assert_eq!((there(), fs_err::metadata(at(LOCK)).unwrap().len()), (0, 0));
         put();
         fs_err::write(at(LOCK), "+").unwrap();
-        assert!(Door::open(dir.path()).unwrap().enter().unwrap().alone());
+        let first = Door::open(dir.path()).unwrap().enter().unwrap();
+        assert!(first.alone());
         assert_eq!(there(), 0);
+        first.share().unwrap();
+        // Another one comes, and dies while the first is there.
+        put();
+        fs_err::write(at(LOCK), "++").unwrap();
+        drop(first);
+        assert_eq!((there(), fs_err::metadata(at(LOCK)).unwrap().len()), (0, 0));
     }
 }
