@@ -94,7 +94,7 @@ impl Counter {
 
     pub(super) fn tell(&mut self, what: &str, count: u64) {
         // The clock is not asked for each of a million objects.
-        if count % 64 == 0 && Instant::now() >= self.next {
+        if count.is_multiple_of(64) && Instant::now() >= self.next {
             self.next = Instant::now() + Self::EVERY;
             self.printer.note(&format!("{count} {what}"));
         }

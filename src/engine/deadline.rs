@@ -68,8 +68,8 @@ pub fn time(duration: Duration) -> String {
     let seconds = duration.as_secs_f64();
     let whole = duration.as_secs();
     match whole {
-        3600.. if whole % 3600 == 0 => format!("{} h", whole / 3600),
-        120.. if whole % 60 == 0 => format!("{} min", whole / 60),
+        3600.. if whole.is_multiple_of(3600) => format!("{} h", whole / 3600),
+        120.. if whole.is_multiple_of(60) => format!("{} min", whole / 60),
         _ => format!("{seconds} s"),
     }
 }

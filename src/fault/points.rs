@@ -126,7 +126,10 @@ mod tests {
     #[test]
     fn names_are_unique_and_can_be_file_names() {
         let mut names: Vec<&str> = POINTS.iter().map(|point| point.name).collect();
-        assert!(names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'.')), "{names:?}");
+        assert!(
+            names.iter().all(|name| name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'.')),
+            "{names:?}"
+        );
         names.sort_unstable();
         names.dedup();
         assert_eq!(names.len(), POINTS.len());

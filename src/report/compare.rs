@@ -71,9 +71,9 @@ pub struct Movement {
     pub before: Option<ArmRow>,
     /// The second run's row; null where it has none.
     pub after: Option<ArmRow>,
-    /// Comments that pass only now.
+    /// Verdicts that pass only now, of those that both runs have.
     pub gained: usize,
-    /// Comments that passed only before.
+    /// Verdicts that passed only before.
     pub lost: usize,
 }
 

@@ -100,7 +100,9 @@ impl LeakCheck<'_> {
         let known = self.learn(at, &objects, &read, &mut inventory)?;
 
         let mut marks = Marks::new(&objects);
-        self.allow(at, &known, &staged, &read, &mut marks, &mut inventory, watch);
+        let tree_of = |id: &Oid| commit_of(*id, &read).map(|(tree, _)| tree);
+        let single = at.filter(|id| tree_of(id) == known.head_tree);
+        self.allow(single, &known, &staged, &mut marks, &mut inventory, watch);
         if marks.missing > 0 {
             let note =
                 format!("{} objects of what is allowed are not here (a shallow or partial clone)", marks.missing);
@@ -235,12 +237,12 @@ impl LeakCheck<'_> {
         }
     }
 
+    /// `single` is the commit of `HEAD` where its tree is that of the commit to review.
     fn allow(
         &self,
-        at: Option<Oid>,
+        single: Option<Oid>,
         known: &Known,
         staged: &Staged,
-        read: &Read<'_>,
         marks: &mut Marks<'_>,
         inventory: &mut Inventory,
         watch: &mut Watch<'_>,
@@ -248,7 +250,7 @@ impl LeakCheck<'_> {
         let tree = known.head_tree;
         match self.mode {
             LeakMode::Run => {
-                if let Some(id) = at.filter(|id| commit_of(*id, read).map(|(tree, _)| tree) == tree) {
+                if let Some(id) = single {
                     marks.allow_one(id);
                 }
             }

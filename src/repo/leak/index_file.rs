@@ -147,7 +147,7 @@ mod tests {
 
     fn padded(mut entry: Vec<u8>) -> Vec<u8> {
         entry.push(0);
-        while entry.len() % 8 != 0 {
+        while !entry.len().is_multiple_of(8) {
             entry.push(0);
         }
         entry
@@ -155,8 +155,8 @@ mod tests {
 
     #[test]
     fn version_3_with_extensions() {
-        let tree = [b"\01 1\n".as_slice(), &[2; 20], b"sub\0-1 0\n"].concat();
-        let reuc = [b"x\0100644\00\0100644\0".as_slice(), &[3; 20], &[4; 20]].concat();
+        let tree = [b"\x001 1\n".as_slice(), &[2; 20], b"sub\0-1 0\n"].concat();
+        let reuc = [b"x\x00100644\x000\x00100644\0".as_slice(), &[3; 20], &[4; 20]].concat();
         let extension = |name: &[u8], body: &[u8]| [name, &(body.len() as u32).to_be_bytes(), body].concat();
         let data = [
             b"DIRC\0\0\0\x03\0\0\0\x02".to_vec(),

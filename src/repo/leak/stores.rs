@@ -68,7 +68,7 @@ impl Objects {
         fs_err::create_dir_all(scratch)?;
         let view = tempfile::Builder::new().prefix("leak-check-").tempdir_in(scratch)?;
         let odb = git2::Odb::new().map_err(LeakError::git("make an object database"))?;
-        let mut gathered = Self { rows: Vec::new(), sources: Vec::new(), odb, view: view };
+        let mut gathered = Self { rows: Vec::new(), sources: Vec::new(), odb, view };
         let mut stores = vec![(objects.to_path_buf(), 0)];
         let mut at = 0;
         while let Some((store, depth)) = stores.get(at).cloned() {

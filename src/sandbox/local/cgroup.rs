@@ -211,12 +211,15 @@ impl Cgroup {
     /// group above or in the whole machine; that says nothing of the command.
     pub fn own_limit_was_reached(&self) -> bool {
         let read = |file| fs::read_to_string(self.memory.join(file));
-        let times = if self.unified {
-            read("memory.events").map(|text| counter(&text, "oom"))
-        } else {
-            read("memory.failcnt").map(|text| text.trim().parse().unwrap_or(1))
-        };
-        times.map_or(true, |times| times > 0)
+        if self.unified {
+            return read("memory.events").map_or(true, |text| counter(&text, "oom") > 0);
+        }
+        // Failures are not counted where memory with swap has the same limit, but the peak is exact.
+        let number = |file| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
+        match (number("memory.max_usage_in_bytes"), number("memory.limit_in_bytes")) {
+            (Some(peak), Some(limit)) => reached(peak, limit),
+            _ => true,
+        }
     }
 
     /// The most memory that was in use at once, in bytes, where the kernel says so.
@@ -277,6 +280,12 @@ fn optional(result: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// Whether a peak is as near to the limit as one that was held up by it: the kernel hands pages out in batches.
+fn reached(peak: u64, limit: u64) -> bool {
+    const BATCHES: u64 = 1 << 20;
+    peak.saturating_add(BATCHES.min(limit / 16)) >= limit
+}
+
 /// A `name number` line.
 fn counter(text: &str, name: &str) -> u64 {
     text.lines()
@@ -334,6 +343,13 @@ mod tests {
         assert_eq!(counter(text, "oom_kill"), 3);
         assert_eq!(counter("low 0\nmax 7\noom 2\noom_kill 1\n", "oom_kill"), 1);
         assert_eq!(counter("", "oom_kill"), 0);
+    }
+
+    #[test]
+    fn a_limit_is_reached_within_the_kernels_batches() {
+        let mib = |n: u64| n << 20;
+        assert!(reached(mib(2048), mib(2048)) && reached(mib(2048) - 300_000, mib(2048)) && reached(mib(32), mib(32)));
+        assert!(!reached(mib(33), mib(1024)) && !reached(mib(1024) - mib(2), mib(1024)) && !reached(mib(14), mib(16)));
     }
 
     #[test]

@@ -43,8 +43,8 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
     let channel =
         if job.task.result_channel { Some(channel().map_err(broken("make the result channel"))?) } else { None };
     let (result, result_end, token) = channel.map_or((None, None, None), |(r, end, t)| (Some(r), Some(end), Some(t)));
-    let mut child = spawner::start(helper, &theirs.into(), &out, &err)
-        .map_err(broken(&format!("start `{}`", helper.display())))?;
+    let mut child =
+        spawner::start(helper, &theirs.into(), &out, &err).map_err(broken(&format!("start `{}`", helper.display())))?;
     drop((out, err));
     fault::point("sandbox.helper.spawned");
     send(&control, job, result_end.as_ref().map(AsFd::as_fd)).map_err(broken("give the sandbox's helper its job"))?;

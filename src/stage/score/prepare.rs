@@ -17,7 +17,7 @@ use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
 use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
+use crate::repo::{ChangeSet, RepoError, RepoSources, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
 use crate::store::cache::{self, Bucket};
 
@@ -83,12 +83,15 @@ pub(super) struct Ready {
     /// Each revision's state, or why its patch was rejected, in the job's order.
     pub(super) revisions: Vec<Result<Arc<State>, String>>,
     /// States with head's versions of test configuration, by their changes and what was laid over.
-    laid: Mutex<HashMap<(Digest, Vec<String>), Arc<State>>>,
+    laid: Mutex<HashMap<LaidKey, Arc<State>>>,
     /// The toolchain that the environment wants, for people.
     pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
 }
+
+/// The digest of a state's changes, and the paths that are head's in it.
+type LaidKey = (Digest, Vec<String>);
 
 impl Ready {
     /// A revision's state with head's versions of `paths`, which it touches. Oracles that want the same share it.
@@ -260,7 +263,8 @@ fn trees_from(
         trees.merged_tree = Some(snapshot.tree);
     }
     let base = repository.tree_of(&head).map_err(|e| e.to_string());
-    trees.revisions = revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
+    trees.revisions =
+        revisions.iter().map(|r| revision(base.as_ref().map_err(Clone::clone)?, r.patch.as_bytes())).collect();
     Ok(trees)
 }
 

@@ -28,6 +28,9 @@ fn no_verb_lists_the_verbs() {
       score        Run every oracle on every revision in a clean sandbox, decide verdicts, report pass
                    rates per arm
       report       Report a run from its records, or a benchmark's recorded verdicts. Runs nothing
+      diff         Compare two runs: which verdicts differ, and why
+      rerun        Repeat one oracle run of a run folder in a fresh sandbox, and compare it with what is
+                   on record
       env          Build environments ahead, or list the definitions
       gc           Show what the cache holds, and delete what was not used for a while
       completions  Print a completion script for a shell

@@ -48,7 +48,9 @@ fn a_run_that_dies_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
 #[test]
 #[ignore = "takes minutes; the ordinary test takes one time for each point"]
 fn a_run_that_dies_at_any_point_at_any_time() {
-    die_everywhere(|count| BTreeSet::from([1, 2, count.div_ceil(2), count - 1, count]).into_iter().filter(|n| *n > 0).collect());
+    die_everywhere(|count| {
+        BTreeSet::from([1, 2, count.div_ceil(2), count - 1, count]).into_iter().filter(|n| *n > 0).collect()
+    });
 }
 
 fn die_everywhere(times: impl Fn(u64) -> Vec<u64>) {

@@ -40,11 +40,15 @@ fn kill_at_random(kills: usize, seed: u64) {
     let template = Template::new();
     // A run's length under the load of the others, and of this machine now.
     let lengths = std::sync::Mutex::new(Vec::new());
-    in_parallel(&[0, 1, 2, 3], |_| "a run that nobody kills".to_owned(), |_| {
-        let start = Instant::now();
-        template.stand().run("run", None).exits(0);
-        lengths.lock().unwrap().push(start.elapsed());
-    });
+    in_parallel(
+        &[0, 1, 2, 3],
+        |_| "a run that nobody kills".to_owned(),
+        |_| {
+            let start = Instant::now();
+            template.stand().run("run", None).exits(0);
+            lengths.lock().unwrap().push(start.elapsed());
+        },
+    );
     let length = lengths.into_inner().unwrap().into_iter().max().unwrap_or_default();
     let mut random = Random(seed);
     let mut cases = Vec::new();
@@ -55,20 +59,24 @@ fn kill_at_random(kills: usize, seed: u64) {
         cases.push((0..times).map(|_| random.part_of(length)).collect::<Vec<_>>());
     }
     let (hit, ended) = (std::sync::atomic::AtomicUsize::new(0), std::sync::atomic::AtomicUsize::new(0));
-    in_parallel(&cases, |case| format!("killed after {case:?}"), |case| {
-        let stand = template.stand();
-        for instant in case {
-            let mut running = stand.start("run", None);
-            std::thread::sleep(*instant);
-            let alive = running.child.try_wait().unwrap().is_none();
-            let counter = if alive { &hit } else { &ended };
-            counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
-            running.kill();
-        }
-        stand.run("run", None).exits(0);
-        stand.seen("run").assert_is(&template.expected);
-        stand.assert_clean();
-    });
+    in_parallel(
+        &cases,
+        |case| format!("killed after {case:?}"),
+        |case| {
+            let stand = template.stand();
+            for instant in case {
+                let mut running = stand.start("run", None);
+                std::thread::sleep(*instant);
+                let alive = running.child.try_wait().unwrap().is_none();
+                let counter = if alive { &hit } else { &ended };
+                counter.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+                running.kill();
+            }
+            stand.run("run", None).exits(0);
+            stand.seen("run").assert_is(&template.expected);
+            stand.assert_clean();
+        },
+    );
     let (hit, ended) = (hit.into_inner(), ended.into_inner());
     assert_eq!(hit + ended, kills);
     assert!(hit * 3 > kills, "only {hit} of {kills} met a live run");
