@@ -36,6 +36,7 @@ pub fn apply_patch(base: &dyn BaseTree, patch: &[u8]) -> Result<Applied, PatchEr
     let mut plan = plan(base, files)?;
     let mut repairs: Vec<String> = repairs.into_iter().collect();
     repairs.append(&mut plan.repairs);
+    refuse_bombs(&plan)?;
     let normalised =
         render(&Parsed { files: plan.steps.iter().map(|s| s.file.clone()).collect(), ..Parsed::default() });
     let mut attempts = Vec::new();
@@ -58,6 +59,19 @@ pub fn apply_patch(base: &dyn BaseTree, patch: &[u8]) -> Result<Applied, PatchEr
         }
     }
     Err(PatchError::DoesNotApply { attempts })
+}
+
+/// Refuses compressed content that would be too much in all, before any of it is inflated.
+fn refuse_bombs(plan: &Plan) -> Result<(), PatchError> {
+    let sizes = plan.steps.iter().map(|step| match &step.file.body {
+        Body::Binary { forward, .. } => forward.size,
+        _ => 0,
+    });
+    let bytes = sizes.fold(0, u64::saturating_add);
+    if bytes > MAX_MADE {
+        return Err(PatchError::TooLarge { what: "what the patch makes".to_owned(), bytes, limit: MAX_MADE });
+    }
+    Ok(())
 }
 
 /// Why one method did not fit.

@@ -21,7 +21,7 @@ pub enum Generator {
     LongLine,
     /// More bytes than any honest patch has.
     TooLong,
-    /// A little patch that makes files of zeros of a gigabyte and more.
+    /// A little patch that makes more zeros than a patch may make.
     Bomb,
     /// Two hundred thousand hunks for one file that has no such lines.
     ManyHunks,
@@ -70,10 +70,10 @@ impl Generator {
                 patch
             }
             Self::Bomb => {
-                const SIZE: u64 = 250 << 20;
+                const SIZE: u64 = 16 << 20;
                 let zeros = zeros(SIZE);
                 let mut patch = FIX.to_owned();
-                for number in 0..6 {
+                for number in 0..40 {
                     write!(
                         patch,
                         "diff --git a/zeros{number} b/zeros{number}\nnew file mode 100644\n\

@@ -50,7 +50,9 @@ fn the_page_is_up_to_date() {
 #[ignore = "writes docs/HOSTILE.md"]
 fn write() {
     let text = page();
-    let text = text.replace(between(&text), &made());
+    let (before, rest) = text.split_at(text.find(BEGIN).unwrap() + BEGIN.len());
+    let after = &rest[rest.find(END).unwrap()..];
+    let text = [before, &made(), after].concat();
     fs_err::write(root().join("docs/HOSTILE.md"), text).unwrap();
 }
 
