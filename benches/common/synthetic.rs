@@ -125,7 +125,7 @@ pub fn run_folder(root: &Path, like: &Path, instances: usize) -> Answer<()> {
             serde_json::from_value(instance)
         })
         .collect::<Result<_, _>>()?;
-    let roster = serde_json::to_vec(&Roster::new(&all, None, &[]))?;
+    let roster = serde_json::to_vec(&Roster::new(&all, None, &[], &[], |_| None))?;
     let manifest = RunManifest {
         schema: MANIFEST_SCHEMA,
         tool_version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -134,6 +134,7 @@ pub fn run_folder(root: &Path, like: &Path, instances: usize) -> Answer<()> {
         policy: "strict".to_owned(),
         roster: digest_bytes(&roster),
         denominator: "valid".to_owned(),
+        cache: None,
     };
     let run = RunFolder::create(root, &manifest)?;
     run.put_blob(&roster)?;

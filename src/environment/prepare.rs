@@ -57,6 +57,9 @@ pub struct Prepared {
     pub toolchain: Value,
 }
 
+/// What came of looking for a toolchain.
+type Looked = Result<Arc<Toolchain>, Arc<EnvironmentError>>;
+
 /// Finds toolchains and makes environments.
 pub struct Environments {
     settings: Settings,
@@ -64,7 +67,7 @@ pub struct Environments {
     sandbox: Arc<dyn Sandbox>,
     layers: Layers,
     /// What was found before, by definition and wanted version: a shim takes its time.
-    toolchains: Mutex<HashMap<(String, String), Result<Arc<Toolchain>, Arc<EnvironmentError>>>>,
+    toolchains: Mutex<HashMap<(String, String), Looked>>,
     /// The network was given up while running.
     without_network: AtomicBool,
     /// Environments that can't be built, by what they are made of: other instances with the same one need not try.

@@ -131,11 +131,8 @@ impl GitDir<'_> {
                     inventory.find(LeakKind::GitFile, at, Later::Possible, what);
                 }
             }
-            b"HEAD" => {
-                if self.head() == Head::Unreadable {
-                    inventory.damaged(at, "nobody can tell where it leads");
-                }
-            }
+            b"HEAD" if self.head() == Head::Unreadable => inventory.damaged(at, "nobody can tell where it leads"),
+            b"HEAD" => {}
             b"refs" => self.refs(path, inventory),
             b"packed-refs" => {
                 let text = self.take(path, inventory).unwrap_or_default();

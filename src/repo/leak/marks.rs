@@ -11,6 +11,9 @@ use super::known::{Known, descendants};
 use super::stores::{Objects, Unread};
 use crate::repo::raw;
 
+/// How many objects of one kind one place holds, and the commits among them with their times.
+type Group = (u64, Vec<(i64, Oid)>);
+
 /// What is known of one object. The later one wins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Mark {
@@ -256,7 +259,7 @@ impl<'o> Marks<'o> {
         times: &HashMap<Oid, i64>,
         inventory: &mut Inventory,
     ) {
-        let mut groups: BTreeMap<(u32, LeakKind, Later), (u64, Vec<(i64, Oid)>)> = BTreeMap::new();
+        let mut groups: BTreeMap<(u32, LeakKind, Later), Group> = BTreeMap::new();
         for (at, row) in self.objects.rows.iter().enumerate() {
             if self.marks[at] == Mark::Allowed {
                 continue;

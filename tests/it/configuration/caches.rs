@@ -20,12 +20,15 @@ struct Bench<'a> {
     id: String,
 }
 
+/// Names and texts of files.
+type Files<'f> = &'f [(&'f str, &'f str)];
+
 impl<'a> Bench<'a> {
     /// `settle` may put more into the repository before the head is committed.
     fn new(
         place: &'a Place,
         name: &str,
-        (head, merged): (&[(&str, &str)], &[(&str, &str)]),
+        (head, merged): (Files<'_>, Files<'_>),
         environment: Value,
         (framework, tests): (&str, &[(&str, &str)]),
         settle: impl FnOnce(&Path),
