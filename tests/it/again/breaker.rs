@@ -60,8 +60,13 @@ fn a_broken_sandbox_stops_everything() {
     let copy = place.join("redgreen");
     fs_err::copy(binary(), &copy).unwrap();
     fs_err::set_permissions(&copy, std::fs::Permissions::from_mode(0o755)).unwrap();
-    // The sandbox starts the program's own file as its helper. When it was tried and found to work, the file goes.
-    define(&place, "made-up", &format!("rm -f {}", copy.display()), &[]);
+    // The sandbox's helpers come from a process of the program's own file. When it was tried and found to work, both go.
+    let end = format!(
+        "rm -f {}; for p in $(cat /proc/$PPID/task/*/children); do \
+         if tr '\\0' ' ' < /proc/$p/cmdline | grep -q '^redgreen-sandbox'; then kill -9 $p; fi; done; true",
+        copy.display()
+    );
+    define(&place, "made-up", &end, &[]);
     let like = place.command(&[]);
     let mirrors = place.join("mirrors").display().to_string();
     let mut command = Command::new(&copy);
