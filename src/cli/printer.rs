@@ -2,6 +2,8 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
+use crate::report::visible;
+
 /// Where output goes.
 #[derive(Debug, Clone, Copy)]
 pub struct Printer;
@@ -19,7 +21,7 @@ impl Printer {
     /// Writes data. A closed pipe is told apart, so that the program can end quietly.
     pub fn data(&self, text: &str) -> Result<(), OutputError> {
         let mut out = std::io::stdout().lock();
-        out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+        out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
             ErrorKind::BrokenPipe => OutputError::ClosedPipe,
             _ => OutputError::Unwritable(e),
         })
@@ -34,7 +36,7 @@ impl Printer {
     /// Writes a line for people.
     pub fn note(&self, text: &str) {
         // Standard error may be closed as well; there is nobody left to tell then.
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = writeln!(std::io::stderr(), "{}", visible(text));
     }
 
     /// Whether standard error is a terminal.

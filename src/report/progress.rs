@@ -1,5 +1,6 @@
 //! Progress: a bar on a terminal, plain lines on a pipe.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::Write;
 use std::time::{Duration, Instant};
@@ -29,7 +30,7 @@ impl TerminalProgress {
     fn show(&self, progress: &Progress) {
         self.bar.set_length(progress.total);
         self.bar.set_position(progress.done);
-        self.bar.set_message(status(progress));
+        self.bar.set_message(visible(&status(progress)).into_owned());
     }
 }
 
@@ -42,7 +43,7 @@ impl Reporter for TerminalProgress {
         // A line draws the bar again, which is to be of this event already.
         self.show(progress);
         if let Some(line) = self.lines.of(&event.event) {
-            self.bar.println(line);
+            self.bar.println(visible(&line));
         }
     }
 
@@ -74,7 +75,7 @@ impl<W: Write + Send> LineProgress<W> {
 
     fn line(&mut self, line: &str) {
         // Nobody may be reading standard error any more; the run goes on all the same.
-        let _ = writeln!(self.out, "{line}");
+        let _ = writeln!(self.out, "{}", visible(line));
     }
 }
 
@@ -169,6 +170,22 @@ pub(crate) fn one_line(text: &str) -> String {
     text.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
+/// A text in which nothing moves a terminal's cursor, changes its colours or turns its lines around: what revisions and
+/// tests say is shown to people as it is spelled. Line ends and tabs stay.
+pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    let moves = |c: char| {
+        (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    if !text.contains(moves) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if moves(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+    }
+    Cow::Owned(out)
+}
+
 /// Seconds for people: `4 s`, `3 min`, `2 h 5 min`.
 pub(crate) fn human_seconds(seconds: f64) -> String {
     let whole = seconds.round().max(0.0) as u64;
@@ -182,6 +199,12 @@ pub(crate) fn human_seconds(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_moves_a_terminal_is_spelled() {
+        assert_eq!(visible("plain\tä\n"), "plain\tä\n");
+        assert_eq!(visible("a\u{1b}[31m\0\r\u{9b}\u{202e}z"), "a\\u{1b}[31m\\u{0}\\u{d}\\u{9b}\\u{202e}z");
+    }
 
     #[test]
     fn seconds_for_people() {

@@ -54,12 +54,16 @@ impl Unavailable {
     pub(super) fn or_disk(mut self, cache: &Path) -> Self {
         const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
         const TOO_LITTLE: u64 = 1 << 20;
-        let could_be = matches!(self.class, InfraReason::Repository | InfraReason::Environment | InfraReason::Sandbox);
+        let could_be = matches!(
+            self.class,
+            InfraReason::Repository | InfraReason::Environment | InfraReason::Sandbox | InfraReason::Disk
+        );
         let is_full = || {
             let free = rustix::fs::statvfs(cache).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
             free.is_ok_and(|free| free < TOO_LITTLE)
         };
-        if could_be && (SAID.iter().any(|text| self.detail.contains(text)) || is_full()) {
+        let is_named = self.detail.starts_with("the disk of ");
+        if could_be && !is_named && (SAID.iter().any(|text| self.detail.contains(text)) || is_full()) {
             self.class = InfraReason::Disk;
             self.detail = format!("the disk of the cache `{}` is full: {}", cache.display(), self.detail);
             return self.shared(Scope::Machine);

@@ -25,6 +25,9 @@ fn no_verb_lists_the_verbs() {
       doctor       Tell what this machine can do: sandbox, limits, toolchains, git, disk, settings
       import       Turn foreign data into a benchmark folder
       check        Check a benchmark folder: every line, every id, every test file
+      leak-check   Look through a checkout for anything later than the commit to review
+      snapshot     Make a checkout of one instance for a review tool or an agent, in which nothing is
+                   later than the commit to review
       score        Run every oracle on every revision in a clean sandbox, decide verdicts, report pass
                    rates per arm
       report       Report a run from its records, or a benchmark's recorded verdicts. Runs nothing
@@ -224,10 +227,7 @@ fn values_that_make_no_sense() {
     assert_snapshot!(see("--retry", "passed"), @r"
     exit code 2
     ----- stderr
-    error: invalid value 'passed' for '--retry <OUTCOME>'
-      [possible values: infra, timed-out, out-of-memory, crashed, errored, no-tests, failed]
-
-      tip: a similar value exists: 'crashed'
+    error: invalid value 'passed' for '--retry <OUTCOME>': `passed` is no outcome to run again (use infra, timed-out, out-of-memory, crashed, errored, no-tests, failed, or `timeout`)
 
     For more information, try '--help'.
     ");

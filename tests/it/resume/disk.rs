@@ -36,7 +36,7 @@ fn a_full_run_folder_stops_the_run_and_keeps_what_was_finished() {
     let place = Place::with_bench();
     let ran = in_small(
         &place,
-        "128k",
+        "200k",
         &[
             "score --out small/run",
             "find small/run/records -name '*.json' | wc -l >before",
@@ -102,7 +102,7 @@ fn a_disk_without_room_for_anything() {
     hint: the disk is full: free some room; nothing finished is lost, the same command goes on
     exit 3
     error: the cache folder cannot be written
-      caused by: failed to write to file `[place]/small/cache/scratch-v1/[temporary]/redgreen_node.mjs`: No space left on device (os error 28)
+      caused by: failed to write to file `[place]/small/cache/scratch-v1/[temporary]/[temporary]/redgreen_canary.rs`: No space left on device (os error 28)
     hint: free some room there, or name another one with `--cache DIR`
     ");
 }
