@@ -305,7 +305,7 @@ impl RunFolder {
 
     /// Stores a row of the index. Rows can be made again from the records, so that they are renamed into place whole
     /// but not flushed to the disk one by one: a crash of the machine may leave one torn, which [`RunFolder::rows`] leaves
-    /// out and [`RunFolder::torn_rows`] counts.
+    /// out and [`RunFolder::whole_and_torn_rows`] counts.
     ///
     /// # Errors
     /// What the file system says.
