@@ -2,7 +2,7 @@
 
 use std::io::{ErrorKind, IsTerminal, Write};
 
-use crate::report::visible;
+use crate::report::{visible, visible_json};
 
 /// Where output goes.
 #[derive(Debug, Clone, Copy)]
@@ -20,17 +20,13 @@ pub enum OutputError {
 impl Printer {
     /// Writes data. A closed pipe is told apart, so that the program can end quietly.
     pub fn data(&self, text: &str) -> Result<(), OutputError> {
-        let mut out = std::io::stdout().lock();
-        out.write_all(visible(text).as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
-            ErrorKind::BrokenPipe => OutputError::ClosedPipe,
-            _ => OutputError::Unwritable(e),
-        })
+        write(&visible(text))
     }
 
     /// Writes a value as indented JSON.
     pub fn value(&self, value: &impl serde::Serialize) -> Result<(), OutputError> {
         let text = serde_json::to_string_pretty(value).map_err(|e| OutputError::Unwritable(e.into()))?;
-        self.data(&format!("{text}\n"))
+        write(&visible_json(&format!("{text}\n")))
     }
 
     /// Writes a line for people.
@@ -43,4 +39,12 @@ impl Printer {
     pub fn is_terminal(&self) -> bool {
         std::io::stderr().is_terminal()
     }
+}
+
+fn write(text: &str) -> Result<(), OutputError> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).map_err(|e| match e.kind() {
+        ErrorKind::BrokenPipe => OutputError::ClosedPipe,
+        _ => OutputError::Unwritable(e),
+    })
 }

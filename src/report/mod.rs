@@ -15,4 +15,4 @@ pub use build::{Built, REPORT_SCHEMA, Report, ReportError, build};
 pub use event_log::EventLog;
 pub use files::{RenderError, write_files};
 pub use progress::{LineProgress, TerminalProgress};
-pub(crate) use progress::{counted, human_seconds, one_line, visible};
+pub(crate) use progress::{counted, human_seconds, one_line, visible, visible_json};

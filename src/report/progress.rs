@@ -173,6 +173,15 @@ pub(crate) fn one_line(text: &str) -> String {
 /// A text in which nothing moves a terminal's cursor, changes its colours or turns its lines around: what revisions and
 /// tests say is shown to people as it is spelled. Line ends and tabs stay.
 pub(crate) fn visible(text: &str) -> Cow<'_, str> {
+    spelled(text, |c| c.escape_unicode().to_string())
+}
+
+/// The same for JSON, whose own escapes keep its meaning: such a letter can only stand inside a string there.
+pub(crate) fn visible_json(text: &str) -> Cow<'_, str> {
+    spelled(text, |c| format!("\\u{:04x}", u32::from(c)))
+}
+
+fn spelled(text: &str, spell: impl Fn(char) -> String) -> Cow<'_, str> {
     let moves = |c: char| {
         (c.is_control() && !matches!(c, '\n' | '\t')) || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
     };
@@ -181,7 +190,7 @@ pub(crate) fn visible(text: &str) -> Cow<'_, str> {
     }
     let mut out = String::with_capacity(text.len() + 16);
     for c in text.chars() {
-        if moves(c) { out.extend(c.escape_unicode()) } else { out.push(c) }
+        if moves(c) { out.push_str(&spell(c)) } else { out.push(c) }
     }
     Cow::Owned(out)
 }
@@ -204,6 +213,15 @@ mod tests {
     fn what_moves_a_terminal_is_spelled() {
         assert_eq!(visible("plain\tä\n"), "plain\tä\n");
         assert_eq!(visible("a\u{1b}[31m\0\r\u{9b}\u{202e}z"), "a\\u{1b}[31m\\u{0}\\u{d}\\u{9b}\\u{202e}z");
+    }
+
+    #[test]
+    fn json_means_the_same_when_it_is_spelled() {
+        let value = serde_json::json!({"a\u{9b}": "\u{1b}\u{7f}\u{202e}\u{2069} ä \n\t"});
+        let text = serde_json::to_string_pretty(&value).unwrap();
+        let shown = visible_json(&text);
+        assert!(shown.contains("\\u009b") && !shown.contains(['\u{7f}', '\u{9b}', '\u{202e}']), "{shown}");
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&shown).unwrap(), value);
     }
 
     #[test]
