@@ -55,11 +55,12 @@ pub(super) fn start(path: &Path, limit: u64) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The entries of a folder by name, sorted; an empty list where there is none. A link to a folder counts as no folder.
+/// The entries of a folder by name, sorted; an empty list where there is none. What stands in its place, be it a link to
+/// a folder, is an error: nobody has looked there then.
 pub(super) fn list(folder: &Path) -> std::io::Result<Vec<fs_err::DirEntry>> {
     match fs_err::symlink_metadata(folder) {
         Ok(meta) if meta.is_dir() => {}
-        Ok(_) => return Ok(Vec::new()),
+        Ok(_) => return Err(std::io::Error::new(ErrorKind::NotADirectory, "it is a link or a file, and no folder")),
         Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(e) => return Err(e),
     }

@@ -144,7 +144,7 @@ impl GitDir<'_> {
             }
             b"logs" => self.reflogs(path, inventory),
             b"hooks" => {
-                for hook in files::list(path).unwrap_or_default() {
+                for hook in inventory.listed(path, &at) {
                     if !hook.file_name().as_bytes().ends_with(b".sample") {
                         let what = "git runs it; the check did not";
                         inventory.find(LeakKind::Hook, self.place(&hook.path()), Later::Possible, what);
@@ -159,7 +159,7 @@ impl GitDir<'_> {
                 }
             }
             b"branches" | b"remotes" => {
-                for remote in files::list(path).unwrap_or_default() {
+                for remote in inventory.listed(path, &at) {
                     let what = format!("the remote `{}` in the old form", shown(remote.file_name().as_bytes()));
                     inventory.find(LeakKind::Remote, self.place(&remote.path()), Later::Possible, what);
                 }
@@ -174,7 +174,7 @@ impl GitDir<'_> {
             }
             b"modules" => self.modules(path, inventory),
             b"worktrees" => {
-                for tree in files::list(path).unwrap_or_default() {
+                for tree in inventory.listed(path, &at) {
                     let private = GitDir { root: self.root, dir: tree.path() };
                     let target = files::read(&private.dir.join("gitdir"), 1 << 16).bytes().unwrap_or_default();
                     let what = format!("the work tree at {}", shown(target.trim_ascii()));
@@ -197,14 +197,8 @@ impl GitDir<'_> {
     }
 
     fn refs(&self, folder: &Path, inventory: &mut Inventory) {
-        for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
-            let entry = match entry {
-                Ok(entry) => entry,
-                Err(e) => {
-                    inventory.damaged(self.place(folder), e.to_string());
-                    continue;
-                }
-            };
+        for step in walkdir::WalkDir::new(folder).sort_by_file_name() {
+            let Some(entry) = inventory.walked(step, &self.place(folder)) else { continue };
             if entry.file_type().is_dir() {
                 continue;
             }
@@ -232,7 +226,8 @@ impl GitDir<'_> {
     }
 
     fn reflogs(&self, folder: &Path, inventory: &mut Inventory) {
-        for entry in walkdir::WalkDir::new(folder).sort_by_file_name().into_iter().flatten() {
+        for step in walkdir::WalkDir::new(folder).sort_by_file_name() {
+            let Some(entry) = inventory.walked(step, &self.place(folder)) else { continue };
             if entry.file_type().is_dir() {
                 continue;
             }
@@ -250,7 +245,7 @@ impl GitDir<'_> {
     }
 
     fn info(&self, folder: &Path, inventory: &mut Inventory) {
-        for entry in files::list(folder).unwrap_or_default() {
+        for entry in inventory.listed(folder, &self.place(folder)) {
             let (name, path) = (entry.file_name(), entry.path());
             let at = self.place(&path);
             let Some(text) = self.take(&path, inventory) else { continue };
@@ -280,8 +275,8 @@ impl GitDir<'_> {
 
     fn modules(&self, folder: &Path, inventory: &mut Inventory) {
         let mut walk = walkdir::WalkDir::new(folder).sort_by_file_name().into_iter();
-        while let Some(entry) = walk.next() {
-            let Ok(entry) = entry else { continue };
+        while let Some(step) = walk.next() {
+            let Some(entry) = inventory.walked(step, &self.place(folder)) else { continue };
             if entry.file_type().is_dir() && is_git_dir(entry.path()) {
                 let module = GitDir { root: self.root, dir: entry.path().to_path_buf() };
                 let what = match module.head() {

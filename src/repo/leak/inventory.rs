@@ -1,8 +1,10 @@
 //! What an inventory of a checkout brings home: things that are findings by themselves, and ids that must be judged.
 
+use std::path::Path;
+
 use git2::Oid;
 
-use super::files::Content;
+use super::files::{self, Content};
 use super::finding::{Finding, Later, LeakKind};
 
 /// Ids that some place names.
@@ -66,5 +68,22 @@ impl Inventory {
                 None
             }
         }
+    }
+
+    /// The entries of a folder; a finding where it cannot be listed.
+    pub(super) fn listed(&mut self, folder: &Path, place: &str) -> Vec<fs_err::DirEntry> {
+        files::list(folder).unwrap_or_else(|why| {
+            self.damaged(place, why.to_string());
+            Vec::new()
+        })
+    }
+
+    /// A step of a walk; a finding where it leads nowhere.
+    pub(super) fn walked(
+        &mut self,
+        step: walkdir::Result<walkdir::DirEntry>,
+        place: &str,
+    ) -> Option<walkdir::DirEntry> {
+        step.inspect_err(|why| self.damaged(place, why.to_string())).ok()
     }
 }

@@ -29,7 +29,8 @@ pub(super) fn look(root: &Path, git_dir: &Path, known: &Known, read: &Read<'_>, 
     }
     let allowed = asked_for(known.files.as_ref(), read);
     let merged = asked_for(known.merged_files.as_ref(), read);
-    for entry in walkdir::WalkDir::new(&folder).sort_by_file_name().into_iter().flatten() {
+    for step in walkdir::WalkDir::new(&folder).sort_by_file_name() {
+        let Some(entry) = inventory.walked(step, &place(root, &folder)) else { continue };
         if entry.file_type().is_dir() || allowed.contains(entry.file_name().as_bytes()) {
             continue;
         }

@@ -158,15 +158,7 @@ impl Listing<'_, '_> {
     fn store(&mut self, store: &Path) -> Result<(), LeakError> {
         let loose = format!("{} (loose objects)", self.place(store));
         let loose = self.source(loose);
-        let entries = match files::list(store) {
-            Ok(entries) => entries,
-            Err(e) => {
-                let place = self.place(store);
-                self.inventory.damaged(place, e.to_string());
-                return Ok(());
-            }
-        };
-        for entry in entries {
+        for entry in self.inventory.listed(store, &place(self.root, store)) {
             let (name, path) = (entry.file_name(), entry.path());
             let folder = entry.file_type().is_ok_and(|t| t.is_dir());
             match name.as_bytes() {
@@ -305,20 +297,14 @@ impl Listing<'_, '_> {
     }
 
     fn info(&mut self, folder: &Path) {
-        let entries = match files::list(folder) {
-            Ok(entries) => entries,
-            Err(e) => {
-                let place = self.place(folder);
-                return self.inventory.damaged(place, e.to_string());
-            }
-        };
-        for entry in entries {
+        for entry in self.inventory.listed(folder, &place(self.root, folder)) {
             let (name, path) = (entry.file_name(), entry.path());
             match name.as_bytes() {
                 b"packs" | b"alternates" => {}
                 b"commit-graph" => self.table(&path, LeakKind::CommitGraph),
                 b"commit-graphs" => {
-                    for layer in files::list(&path).unwrap_or_default() {
+                    let layers = self.inventory.listed(&path, &place(self.root, &path));
+                    for layer in layers {
                         if layer.file_name().as_bytes() != b"commit-graph-chain" {
                             self.table(&layer.path(), LeakKind::CommitGraph);
                         }

@@ -162,6 +162,30 @@ fn content_under_another_contents_name_is_no_hiding_place() {
     assert_eq!(found.iter().map(|(kind, ..)| kind.as_str()).collect::<Vec<_>>(), ["damaged"], "{found:?}");
 }
 
+/// What cannot be looked into is no clean bill: a link in the place of a folder of git's, to where git would follow it.
+#[test]
+fn a_folder_that_is_a_link_is_not_taken_for_an_empty_one() {
+    let place = Place::new();
+    let elsewhere = place.join("elsewhere");
+    let ids = "1".repeat(40);
+    fs_err::create_dir_all(elsewhere.join("one")).unwrap();
+    for (name, text) in [("grafts", format!("{ids}\n")), ("one/HEAD", format!("{ids}\n")), ("origin", ids)] {
+        fs_err::write(elsewhere.join(name), text).unwrap();
+    }
+    for name in ["worktrees", "info", "hooks", "remotes", "branches", "objects/info/commit-graphs"] {
+        let checkout = place.join("c");
+        let _ = fs_err::remove_dir_all(&checkout);
+        FULL.snapshot("review", &checkout);
+        check(&place, &checkout, &FULL.options("review")).exits(0);
+        let link = checkout.join(".git").join(name);
+        let _ = fs_err::remove_dir_all(&link);
+        fs_err::create_dir_all(link.parent().unwrap()).unwrap();
+        symlink(&elsewhere, &link).unwrap();
+        let ran = check(&place, &checkout, &FULL.options("review")).exits(1);
+        assert!(ran.stdout.contains(&format!(".git/{name}: damaged")), "{name}: {}", ran.stdout);
+    }
+}
+
 /// Cut or changed bytes anywhere in a `.git` give findings, or the same answer as before, and never a crash.
 #[test]
 fn damage_gives_findings_and_no_crash() {
@@ -192,8 +216,8 @@ fn damage_gives_findings_and_no_crash() {
         let at = at as usize % bytes.len().max(1);
         if cut {
             bytes.truncate(at);
-        } else {
-            bytes[at] = byte;
+        } else if let Some(there) = bytes.get_mut(at) {
+            *there = byte;
         }
         fs_err::set_permissions(&path, PermissionsExt::from_mode(0o644)).unwrap();
         fs_err::write(&path, bytes).unwrap();
