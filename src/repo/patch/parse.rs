@@ -8,6 +8,9 @@ use super::hunk::HunkReader;
 use super::names::{Raw, git_line_names, header_name, other_reading, prefix_level, strip};
 use super::types::{Body, FilePatch, Hunk, Operation};
 
+/// The name that stands for a file that is not there.
+const NULL: &[u8] = b"/dev/null";
+
 /// What the parser found and what it had to put right.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Parsed {
@@ -255,16 +258,17 @@ impl Headers {
             _ => return Err(malformed(first, "a rename or copy needs both of its names")),
         }
         // The `---` and `+++` lines say which side is missing; the git line names both sides in any case.
-        let sides = self.git.clone().map(|(a, b)| (Some(a), Some(b)));
+        let side = |name: Vec<u8>| (name != NULL).then_some(name);
+        let sides = self.git.clone().map(|(a, b)| (side(a), side(b)));
         let (mut old, mut new) = match (self.old, self.new) {
             (Some(old), Some(new)) => (old, new),
             _ => sides.clone().ok_or_else(unnamed)?,
         };
         if self.created {
-            (old, new) = (None, new.or_else(|| self.git.as_ref().map(|(_, b)| b.clone())));
+            (old, new) = (None, new.or_else(|| sides.clone().and_then(|(_, b)| b)));
         }
         if self.deleted {
-            (old, new) = (old.or_else(|| self.git.as_ref().map(|(a, _)| a.clone())), None);
+            (old, new) = (old.or_else(|| sides.clone().and_then(|(a, _)| a)), None);
         }
         let level = match (&old, &new, &sides) {
             (Some(_), Some(_), _) | (_, _, None) => prefix_level(old.as_deref(), new.as_deref()),
@@ -279,7 +283,8 @@ impl Headers {
         let bare = |name: &Option<Vec<u8>>| name.as_deref().map(|n| strip(n, level));
         let others = |name: &Option<Vec<u8>>| name.as_deref().and_then(|n| other_reading(n, level));
         let (bare_old, bare_new) = (bare(&old), bare(&new));
-        if [&bare_old, &bare_new].into_iter().flatten().any(Vec::is_empty) {
+        // `/dev/null` below a prefix would be a file of that name, which no header can spell.
+        if [&bare_old, &bare_new].into_iter().flatten().any(|name| name.is_empty() || name == NULL) {
             return Err(malformed(first, "a header without a file name"));
         }
         match (&bare_old, &bare_new) {

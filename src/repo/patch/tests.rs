@@ -114,6 +114,19 @@ fn a_real_folder_named_a_is_found() {
 }
 
 #[test]
+fn the_null_name_on_the_git_line_is_a_file_that_is_not_there() {
+    let new = "diff --git /dev/null b/new\nnew file mode 100644\n";
+    assert_changes(&apply(&plain(&[]), new), &[("new", "644 ")]);
+    let gone = "diff --git a/x /dev/null\ndeleted file mode 100644\n";
+    assert_changes(&apply(&plain(&[("x", "")]), gone), &[("x", "gone")]);
+    // Whatever is read can be written and read again.
+    for text in ["diff --git x /dev/null\n", "diff --git /dev/null x\n", new, gone] {
+        let once = normalise_patch(text.as_bytes()).unwrap();
+        assert_eq!(normalise_patch(&once.text).unwrap().text, once.text, "{text}");
+    }
+}
+
+#[test]
 fn mailed_patches() {
     let mail = format!("From abc Mon Sep 17\nSubject: [PATCH] x\n\n---\n x.py | 2 +-\n\n{SIMPLE}-- \n2.40.1\n\n");
     assert_changes(&apply(&plain(&[("x.py", "a\nb\nc\n")]), &mail), &[("x.py", "644 a\nB\nc\n")]);
@@ -363,6 +376,8 @@ fn malformed_patches_name_the_line() {
         ("diff --git a/x b/y\nrename from x\n", 1),
         ("diff --git a/one two b/three four\n", 1),
         ("diff --git a/x \n", 1),
+        ("diff --git a//dev/null b//dev/null\nold mode 100644\n", 1),
+        ("diff --git a/x b//dev/null\n", 1),
     ] {
         match refuse(&base, patch) {
             PatchError::Malformed { line: found, .. } => assert_eq!(found, line, "{patch}"),
