@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 use common::measure::{Case, load, plain, side_by_side};
 use common::{Answer, REDGREEN, number};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
-use redgreen::sandbox::{End, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use redgreen::sandbox::{End, Limits, Mount, Network, Root, Sandbox, Task, WORKSPACE};
 use tokio_util::sync::CancellationToken;
 
 fn main() -> Answer<()> {
@@ -102,6 +102,7 @@ fn task(tree: &Path, argv: &[&str]) -> Task {
         argv: argv.iter().map(|word| (*word).to_owned()).collect(),
         cwd: WORKSPACE.into(),
         variables: BTreeMap::new(),
+        root: Root::default(),
         mounts: vec![Mount::Overlay {
             lowers: vec![tree.to_owned()],
             target: WORKSPACE.into(),

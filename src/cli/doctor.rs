@@ -129,6 +129,8 @@ fn toolchain(environments: &crate::environment::Environments, name: &str) -> Lin
         variables: Default::default(),
         rebuild: Vec::new(),
         steps: Vec::new(),
+        base: None,
+        system_packages: Vec::new(),
         extra: Default::default(),
     };
     match environments.resolve(&spec) {

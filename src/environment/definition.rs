@@ -4,8 +4,13 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::base::BaseDefinition;
 use super::condition::Condition;
+use super::detection::{DetectDefinition, VersionDefinition};
+use super::proof::ProofDefinition;
+use super::strategy::{RequirementsDefinition, StrategyDefinition};
 use super::template::names;
+use super::trouble::{FailureDefinition, RepairDefinition};
 use crate::model::{Digest, digest_json};
 
 /// The version of the definitions' shape.
@@ -47,6 +52,30 @@ pub struct Definition {
     /// Programs that oracles use, by name.
     #[serde(default)]
     pub tools: BTreeMap<String, String>,
+    /// Root file systems with a toolchain of this language.
+    #[serde(default, rename = "base")]
+    pub bases: Vec<BaseDefinition>,
+    /// How a project of this language is recognised.
+    #[serde(default)]
+    pub detect: DetectDefinition,
+    /// How the wanted version is found.
+    #[serde(default)]
+    pub version: VersionDefinition,
+    /// The ways to install a project, in the order in which they are tried.
+    #[serde(default, rename = "strategy")]
+    pub strategies: Vec<StrategyDefinition>,
+    /// How a project's wants are read.
+    #[serde(default)]
+    pub requirements: Vec<RequirementsDefinition>,
+    /// How an environment is proven to work.
+    #[serde(default, rename = "proof")]
+    pub proofs: Vec<ProofDefinition>,
+    /// What failures say.
+    #[serde(default, rename = "failure")]
+    pub failures: Vec<FailureDefinition>,
+    /// What helps.
+    #[serde(default, rename = "repair")]
+    pub repairs: Vec<RepairDefinition>,
 }
 
 /// How a toolchain is found on the host.
@@ -222,10 +251,17 @@ fn yes() -> bool {
 }
 
 impl Definition {
-    /// The digest of the definition's meaning: comments and layout do not count.
+    /// The digest of what a spec's environment is made by: comments and layout do not count, nor does what only serves
+    /// to find the spec or to judge what came of it.
     pub fn digest(&self) -> Digest {
+        const OF_THE_SEARCH: [&str; 8] =
+            ["base", "detect", "version", "strategy", "requirements", "proof", "failure", "repair"];
         // Strings, lists and string maps alone: this cannot fail to serialize.
-        digest_json(&serde_json::to_value(self).unwrap_or_default())
+        let mut value = serde_json::to_value(self).unwrap_or_default();
+        if let Some(map) = value.as_object_mut() {
+            map.retain(|key, _| !OF_THE_SEARCH.contains(&key.as_str()));
+        }
+        digest_json(&value)
     }
 
     /// Whether `language` names this definition.

@@ -111,6 +111,7 @@ impl<'a> Fetch<'a> {
             argv: values.expand_all(&step.argv).map_err(missing)?,
             cwd: PathBuf::from(cwd.unwrap_or_else(|| "/".to_owned())),
             variables,
+            root: self.plan.resolved.root.clone(),
             mounts,
             limits: self.settings.fetch_limits.clone(),
             network: if step.network { Network::Host } else { Network::None },

@@ -17,32 +17,42 @@
 //! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
 //! ```
 
+mod base;
 mod build;
 mod condition;
 mod deadline;
 mod definition;
 mod definitions;
+mod detection;
 mod error;
 mod fetch;
 mod layers;
 mod network;
 mod plan;
 mod prepare;
+mod proof;
 mod resolved;
 mod run;
 mod settings;
+mod strategy;
 mod template;
 mod toolchain;
 mod tracked;
+mod trouble;
 mod version;
 
+pub use base::BaseDefinition;
 pub use condition::{Condition, Facts};
 pub use definition::Definition;
 pub use definitions::Definitions;
+pub use detection::{DetectDefinition, Release, VersionDefinition, VersionKind, VersionSource};
 pub use error::{EnvironmentError, Phase, StepEnd};
 pub use network::{NetworkSettings, strip_credentials};
 pub use prepare::{BuildSubject, Environments, Prepared};
+pub use proof::{ProofDefinition, ProofKind};
 pub use resolved::Resolved;
 pub use settings::{HostVariables, Settings};
+pub use strategy::{RequirementsDefinition, StrategyDefinition};
 pub use toolchain::Toolchain;
+pub use trouble::{FailureDefinition, FailureKind, RepairDefinition, SpecChange};
 pub use version::matches_prefix;

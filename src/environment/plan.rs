@@ -134,6 +134,7 @@ impl<'a> Plan<'a> {
             "layer": layer,
             "steps": steps,
             "toolchain": *self.resolved.toolchain,
+            "base": self.resolved.root.digest(),
             "packages": list("packages"),
             "first": list("packages.first"),
             "requires": list("requires"),
@@ -310,7 +311,7 @@ mod tests {
             identity: Value::Null,
         };
         let definition = Definitions::load(&[]).unwrap().get(&spec.language).unwrap();
-        Resolved { spec, definition, toolchain: Arc::new(toolchain) }
+        Resolved { spec, definition, toolchain: Arc::new(toolchain), root: crate::sandbox::Root::Host }
     }
 
     /// The digests of all layers by name, each made with the earlier ones.

@@ -20,7 +20,7 @@ use super::run::Runner;
 use super::settings::Settings;
 use super::toolchain::{Toolchain, find};
 use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
-use crate::sandbox::{Mount, Sandbox};
+use crate::sandbox::{Mount, Root, Sandbox};
 
 /// The trees that an environment is made for.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct BuildSubject {
 pub struct Prepared {
     /// The digest of spec, definition, toolchain, lock and the owner of the files.
     pub digest: Digest,
+    /// What is below everything else.
+    pub root: Root,
     /// What must be mounted, in this order and after the workspace (one of them may lie in it): the toolchain at its
     /// own path, the layers at their fixed paths. All read-only, or copy-on-write in memory.
     pub mounts: Vec<Mount>,
@@ -129,7 +131,7 @@ impl Environments {
             }
         };
         let toolchain = toolchain.map_err(EnvironmentError::Earlier)?;
-        Ok(Resolved { spec: spec.clone(), definition, toolchain })
+        Ok(Resolved { spec: spec.clone(), definition, toolchain, root: Root::Host })
     }
 
     /// Makes what is missing of an environment, or takes it from the cache.
@@ -219,6 +221,7 @@ impl Environments {
         }));
         Ok(Prepared {
             digest,
+            root: resolved.root.clone(),
             mounts,
             workspace_layers: built.workspace.into_iter().collect(),
             variables: plan.variables()?,

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::definition::Definition;
 use super::toolchain::Toolchain;
 use crate::model::{Digest, EnvironmentSpec, digest_json};
+use crate::sandbox::Root;
 
 /// An environment whose toolchain is known; nothing is built yet.
 #[derive(Debug, Clone)]
@@ -18,6 +19,8 @@ pub struct Resolved {
     pub definition: Arc<Definition>,
     /// With which toolchain.
     pub toolchain: Arc<Toolchain>,
+    /// What it stands on.
+    pub root: Root,
 }
 
 impl Resolved {
@@ -42,6 +45,7 @@ impl Resolved {
             "language": self.definition.name,
             "definition": self.definition.digest(),
             "toolchain": *self.toolchain,
+            "base": self.root.digest(),
         })
     }
 
@@ -82,7 +86,7 @@ mod tests {
             identity: json!({"build": "x"}),
         };
         let definition = Definitions::load(&[]).unwrap().get(&spec.language).unwrap();
-        Resolved { spec, definition, toolchain: Arc::new(toolchain) }
+        Resolved { spec, definition, toolchain: Arc::new(toolchain), root: Root::Host }
     }
 
     #[test]

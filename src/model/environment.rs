@@ -34,6 +34,12 @@ pub struct EnvironmentSpec {
     /// Shell commands of the build phase, run after the definition's own, without network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// The root file system that it stands on: the name of a base, an image, or `host`. Absent: what the sandbox takes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
+    /// Packages of the system (Debian's names) that the base must have.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub system_packages: Vec<String>,
     /// Fields of a newer writer.
     #[serde(flatten)]
     pub extra: Extra,

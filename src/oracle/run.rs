@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
 use crate::fault;
-use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use crate::sandbox::{COPY, End, Exit, Limits, Mount, Network, Root, Sandbox, Task, WORKSPACE};
 
 use super::alive::shows_life;
 use super::canary::{CanaryRun, Source};
@@ -30,6 +30,8 @@ const LATE: &str = "REDGREEN_LATE_";
 /// What a run stands on: one state of the repository in its environment.
 #[derive(Debug, Clone, Default)]
 pub struct Subject {
+    /// What is below everything else.
+    pub root: Root,
     /// The toolchain and the dependency layers, mounted after the tree, as one of them may lie in it.
     pub mounts: Vec<Mount>,
     /// Layers of the tree, topmost first: the patch's, the build's, the snapshot.
@@ -123,6 +125,7 @@ pub async fn rebuild(
         argv: vec![shell, "-c".to_owned(), script],
         cwd: WORKSPACE.into(),
         variables: subject.variables.clone(),
+        root: subject.root.clone(),
         mounts,
         limits: limits.clone(),
         network: Network::None,
@@ -218,6 +221,7 @@ fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged)
         argv: plan.argv.clone(),
         cwd: plan.cwd.clone(),
         variables: variables(subject, plan),
+        root: subject.root.clone(),
         mounts,
         limits: limits.clone(),
         network: Network::None,
@@ -233,6 +237,7 @@ fn probe_task(subject: &Subject, plan: &Plan, limits: &Limits) -> Task {
         argv: plan.probe.clone(),
         cwd: "/".into(),
         variables: variables(subject, plan),
+        root: subject.root.clone(),
         mounts,
         limits: Limits { wall: limits.wall.max(Duration::from_secs(60)), ..limits.clone() },
         network: Network::None,

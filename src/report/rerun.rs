@@ -67,6 +67,7 @@ mod tests {
             argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), "echo \"$A\"".to_owned()],
             cwd: "/work space".into(),
             variables: BTreeMap::from([("A".to_owned(), "it's".to_owned())]),
+            root: crate::sandbox::Root::Host,
             mounts: vec![
                 Mount::Overlay {
                     lowers: vec!["/a".into(), "/b".into()],

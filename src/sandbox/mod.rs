@@ -36,6 +36,9 @@ pub struct Task {
     pub cwd: PathBuf,
     /// The whole environment, apart from what the sandbox adds (`HOME`, `TMPDIR`, `RESULT_FD_VARIABLE`).
     pub variables: BTreeMap<String, String>,
+    /// What is below everything else.
+    #[serde(default)]
+    pub root: Root,
     /// Copy-on-write and read-only file systems, mounted in this order.
     pub mounts: Vec<Mount>,
     /// The limits.
@@ -45,6 +48,37 @@ pub struct Task {
     /// Whether to open a result channel: a socket whose one end the command inherits ([`RESULT_FD_VARIABLE`]). A fresh
     /// [`Token`] and a newline wait in it for whoever reads first; what the command writes is [`Exit::result`].
     pub result_channel: bool,
+}
+
+/// The root file system of a task. It is read-only, whatever the task's mounts are.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Root {
+    /// The host's system directories; the embedded sandbox's own way.
+    #[default]
+    Host,
+    /// A base: the same root file system as an unpacked folder (for the embedded sandbox) and as an archive or image (for
+    /// a container engine).
+    Base {
+        /// The unpacked root file system on the host.
+        folder: Option<PathBuf>,
+        /// The same as a tar archive on the host, which a container engine can import.
+        archive: Option<PathBuf>,
+        /// The image in an engine's store, by id or reference with digest.
+        image: Option<String>,
+        /// What identifies its content.
+        digest: String,
+    },
+}
+
+impl Root {
+    /// What identifies its content; `None` for the host, whose packages change under us.
+    pub fn digest(&self) -> Option<&str> {
+        match self {
+            Self::Host => None,
+            Self::Base { digest, .. } => Some(digest),
+        }
+    }
 }
 
 /// One mount inside the sandbox.

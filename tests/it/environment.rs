@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime};
 use redgreen::environment::{BuildSubject, EnvironmentError, Environments, HostVariables, Prepared, Settings, StepEnd};
 use redgreen::model::{EnvironmentSpec, InfraReason};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
-use redgreen::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, Task, WORKSPACE};
+use redgreen::sandbox::{End, Exit, Limits, Mount, Network, Root, Sandbox, Task, WORKSPACE};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -95,6 +95,7 @@ impl Room {
             argv: argv.iter().map(tool).collect(),
             cwd: WORKSPACE.into(),
             variables: prepared.variables.clone(),
+            root: Root::default(),
             mounts: [vec![workspace], prepared.mounts.clone()].concat(),
             limits: Limits::default(),
             network: Network::None,

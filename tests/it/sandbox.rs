@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 
 use fs_err as fs;
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
-use redgreen::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, SandboxError, Task};
+use redgreen::sandbox::{End, Exit, Limits, Mount, Network, Root, Sandbox, SandboxError, Task};
 use tempfile::TempDir;
 use tokio_util::sync::CancellationToken;
 
@@ -59,6 +59,7 @@ fn task(argv: &[&str]) -> Task {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         cwd: "/tmp".into(),
         variables: BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]),
+        root: Root::default(),
         mounts: Vec::new(),
         limits: Limits { wall: Duration::from_secs(60), ..Limits::default() },
         network: Network::None,

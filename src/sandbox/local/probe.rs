@@ -14,7 +14,7 @@ use super::identity::Identity;
 use super::local_sandbox::exit;
 use super::protocol::{Job, Privilege, ROOT_MODE_ID};
 use super::run;
-use crate::sandbox::{End, Isolation, Limits, Mount, Network, Task, WORKSPACE};
+use crate::sandbox::{End, Isolation, Limits, Mount, Network, Root, Task, WORKSPACE};
 
 /// What one level gave.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -89,6 +89,7 @@ fn task(lower: &Path) -> Task {
         argv: vec!["true".to_owned()],
         cwd: WORKSPACE.into(),
         variables: BTreeMap::new(),
+        root: Root::default(),
         mounts: vec![Mount::Overlay {
             lowers: vec![lower.to_path_buf()],
             target: WORKSPACE.into(),

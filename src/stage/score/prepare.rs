@@ -290,6 +290,8 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         variables: BTreeMap::new(),
         rebuild: Vec::new(),
         steps: Vec::new(),
+        base: None,
+        system_packages: Vec::new(),
         extra: Default::default(),
     });
     let version = spec.version.as_deref().unwrap_or_default();

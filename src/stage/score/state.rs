@@ -39,6 +39,7 @@ impl State {
         workspace.extend(ready.environment.workspace_layers.iter().cloned());
         workspace.push(ready.snapshot.clone());
         Ok(Subject {
+            root: ready.environment.root.clone(),
             mounts: ready.environment.mounts.clone(),
             workspace,
             remove,
