@@ -155,7 +155,7 @@ fn faults() -> Result<(), CliError> {
 }
 
 /// The async runtime of verbs that run things.
-fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
+pub(in crate::cli) fn runtime() -> Result<tokio::runtime::Runtime, CliError> {
     tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()

@@ -1,31 +1,17 @@
-//! `redgreen env`.
+//! `redgreen env build`.
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
 use tokio_util::sync::CancellationToken;
 
-use super::bounds::PhaseOption;
-use super::common::{self, CacheOption, RepositoryOptions};
-use super::error::{CliError, Status};
-use super::printer::Printer;
-use super::{Outcome, score};
+use crate::cli::bounds::PhaseOption;
+use crate::cli::common::{self, CacheOption, RepositoryOptions};
+use crate::cli::error::{CliError, Status};
+use crate::cli::printer::Printer;
+use crate::cli::{Outcome, runtime, score};
 use crate::metrics::Denominator;
 use crate::report::counted;
 use crate::stage::score::{Selection, build_environment, plan};
-
-/// Build environments ahead, or list the definitions.
-#[derive(Debug, clap::Args)]
-pub(super) struct Args {
-    #[command(subcommand)]
-    verb: Verb,
-}
-
-#[derive(Debug, Subcommand)]
-enum Verb {
-    Build(Box<BuildArgs>),
-    List(ListArgs),
-}
 
 /// Fetch and build the environments of a benchmark's instances, so that scoring needs no network.
 ///
@@ -33,7 +19,7 @@ enum Verb {
 ///
 /// Example: redgreen env build BENCH --mirrors ~/mirrors
 #[derive(Debug, clap::Args)]
-struct BuildArgs {
+pub(super) struct Args {
     /// The benchmark folder.
     #[arg(value_name = "BENCH")]
     bench: PathBuf,
@@ -54,44 +40,7 @@ struct BuildArgs {
     json: bool,
 }
 
-/// List the environment definitions.
-///
-/// Example: redgreen env list
-#[derive(Debug, clap::Args)]
-struct ListArgs {
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR")]
-    definitions: Vec<PathBuf>,
-    /// Print JSON.
-    #[arg(long)]
-    json: bool,
-}
-
 pub(super) fn run(args: Args) -> Outcome {
-    match args.verb {
-        Verb::Build(args) => build(*args),
-        Verb::List(args) => list(args),
-    }
-}
-
-fn list(args: ListArgs) -> Outcome {
-    let printer = Printer;
-    let folders = common::definitions(&common::layers()?, &args.definitions)?;
-    let definitions =
-        crate::environment::Definitions::load(&folders).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
-    let rows: Vec<_> = definitions.iter().map(|d| (d.name.clone(), d.aliases.clone())).collect();
-    if args.json {
-        let rows: Vec<_> =
-            rows.iter().map(|(name, aliases)| serde_json::json!({"name": name, "aliases": aliases})).collect();
-        printer.value(&rows)?;
-    } else {
-        let lines: String = rows.iter().map(|(name, aliases)| format!("{name:<10} {}\n", aliases.join(", "))).collect();
-        printer.data(&lines)?;
-    }
-    Ok(Status::Done)
-}
-
-fn build(args: BuildArgs) -> Outcome {
     let printer = Printer;
     let layers = common::layers()?;
     let bench = common::absolute(&args.bench)?;
@@ -111,7 +60,7 @@ fn build(args: BuildArgs) -> Outcome {
     let phases = args.phases.resolve(&layers)?;
     let services =
         common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
-    let runtime = super::runtime()?;
+    let runtime = runtime()?;
     let cancel = CancellationToken::new();
     let mut rows = Vec::new();
     let mut failed = 0;
