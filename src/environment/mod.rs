@@ -19,6 +19,7 @@
 
 mod base;
 mod build;
+mod check;
 mod condition;
 mod deadline;
 mod definition;
@@ -34,6 +35,7 @@ mod prepare;
 mod proof;
 mod resolved;
 mod run;
+mod scripts;
 mod settings;
 mod strategy;
 mod template;
@@ -44,7 +46,7 @@ mod version;
 
 pub use base::BaseDefinition;
 pub use condition::{Condition, Facts};
-pub use definition::Definition;
+pub use definition::{AsOfDefinition, Definition};
 pub use definitions::Definitions;
 pub use detect::{Alternative, Claim, Detected, detect};
 pub use detection::{DetectDefinition, Grammar, Instead, Release, VersionDefinition, VersionKind, VersionSource};

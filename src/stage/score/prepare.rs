@@ -290,6 +290,7 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         variables: BTreeMap::new(),
         rebuild: Vec::new(),
         steps: Vec::new(),
+        as_of: None,
         base: None,
         system_packages: Vec::new(),
         extra: Default::default(),
