@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check::ProofResult;
+use super::prove::ProofResult;
 use super::failure::Failure;
 use super::repair::Repair;
 use crate::model::{Digest, EnvironmentSpec, digest_bytes};

@@ -5,19 +5,19 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::check::{ProofResult, interrupted};
-use super::condition::{Facts, all_hold};
 use super::definition::Definition;
+use super::accept::plain_spec;
 use super::error::EnvironmentError;
 use super::failure::{Failure, Stage};
 use super::prepare::{BuildSubject, Environments, Prepared};
+use super::prove::{ProofResult, interrupted};
 use super::record::Attempt;
 use super::repair::{Proposal, Repair, RepairRequest, Tried, by_rule, tail};
 use super::requirements::Wanted;
 use super::resolved::{Resolved, package_name};
 use super::strategy::StrategyDefinition;
 use super::trouble::FailureKind;
-use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
 
 /// What is tried for a tree.
 #[derive(Debug, Clone)]
@@ -142,17 +142,12 @@ impl<'a> Search<'a> {
     async fn candidate(&mut self, strategy: &StrategyDefinition) -> Result<EnvironmentSpec, Failure> {
         let definition = self.aim.definition.clone();
         let mut spec = EnvironmentSpec {
-            language: definition.name.clone(),
-            version: self.aim.version.clone(),
-            packages: Vec::new(),
             project: strategy.project,
             build_isolation: strategy.build_isolation,
             variables: strategy.variables.clone(),
             rebuild: strategy.rebuild.clone(),
             steps: strategy.steps.clone(),
-            base: None,
-            system_packages: Vec::new(),
-            extra: Default::default(),
+            ..plain_spec(&definition.name, self.aim.version.as_deref())
         };
         for name in &strategy.requirements {
             let wanted = self.wanted(name, &spec).await?;
@@ -186,12 +181,7 @@ impl<'a> Search<'a> {
         let Some(requirements) = definition.requirements.iter().find(|requirements| requirements.name == name) else {
             return Ok(Wanted::default());
         };
-        let bare = EnvironmentSpec {
-            packages: Vec::new(),
-            system_packages: Vec::new(),
-            project: ProjectMode::None,
-            ..spec.clone()
-        };
+        let bare = plain_spec(&spec.language, spec.version.as_deref());
         let resolved = self.environments.resolve(&bare).map_err(|error| Failure::of_error(&error, Some(&definition)))?;
         let wanted = self.environments.wanted(&resolved, self.subject, requirements, self.cancel).await?;
         for note in &wanted.notes {
@@ -382,11 +372,4 @@ fn refusal(why: &str, stage: Stage) -> Failure {
 
 fn spec_digest(spec: &EnvironmentSpec) -> Digest {
     digest_json(&serde_json::to_value(spec).unwrap_or_default())
-}
-
-/// The strategies of a definition that are worth a try on a tree.
-pub(super) fn applicable(definition: &Definition, tree: &std::path::Path) -> Vec<StrategyDefinition> {
-    let facts = |project| Facts { packages: false, first_packages: false, no_build_isolation: false, project, tree };
-    let applies = |strategy: &&StrategyDefinition| all_hold(&strategy.when, &facts(strategy.project));
-    definition.strategies.iter().filter(applies).cloned().collect()
 }
