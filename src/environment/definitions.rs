@@ -5,17 +5,29 @@ use std::sync::Arc;
 
 use super::definition::Definition;
 use super::error::EnvironmentError;
+use super::scripts::insert_scripts;
+use super::trouble::CommonTrouble;
 
 /// The definitions that come with the program.
-const EMBEDDED: [(&str, &str); 4] = [
+const EMBEDDED: [(&str, &str); 7] = [
+    ("environments/c.toml", include_str!("../../environments/c.toml")),
+    ("environments/go.toml", include_str!("../../environments/go.toml")),
+    ("environments/java.toml", include_str!("../../environments/java.toml")),
     ("environments/node.toml", include_str!("../../environments/node.toml")),
     ("environments/python.toml", include_str!("../../environments/python.toml")),
     ("environments/rust.toml", include_str!("../../environments/rust.toml")),
     ("environments/shell.toml", include_str!("../../environments/shell.toml")),
 ];
 
+/// Failures and repairs of all languages, as they come with the program.
+const EMBEDDED_FAILURES: (&str, &str) =
+    ("environments/failures.toml", include_str!("../../environments/failures.toml"));
+
 /// Files of a user's folder that are no environment definitions.
-const OTHERS: [&str; 1] = ["frameworks.toml"];
+const OTHERS: [&str; 2] = ["frameworks.toml", FAILURES];
+
+/// The file with failures and repairs of all languages.
+const FAILURES: &str = "failures.toml";
 
 /// A set of definitions.
 #[derive(Debug, Clone)]
@@ -26,6 +38,11 @@ impl Definitions {
     /// later ones of the same name. A folder that is not there is an error: it was asked for.
     pub fn load(folders: &[PathBuf]) -> Result<Self, EnvironmentError> {
         let mut all: Vec<Arc<Definition>> = Vec::new();
+        let own = folders.iter().map(|folder| folder.join(FAILURES)).find(|file| file.is_file());
+        let common = match own {
+            Some(file) => CommonTrouble::parse(&file, &fs_err::read_to_string(&file)?)?,
+            None => CommonTrouble::parse(Path::new(EMBEDDED_FAILURES.0), EMBEDDED_FAILURES.1)?,
+        };
         for folder in folders {
             let mut files = Vec::new();
             for entry in fs_err::read_dir(folder)? {
@@ -38,11 +55,11 @@ impl Definitions {
             files.sort();
             for file in files {
                 let text = fs_err::read_to_string(&file)?;
-                add(&mut all, parse(&file, &text)?);
+                add(&mut all, common.around(parse(&file, &text, Some(&folder.join("scripts")))?));
             }
         }
         for (file, text) in EMBEDDED {
-            add(&mut all, parse(Path::new(file), text)?);
+            add(&mut all, common.around(parse(Path::new(file), text, None)?));
         }
         Ok(Self(all))
     }
@@ -69,15 +86,24 @@ fn add(all: &mut Vec<Arc<Definition>>, definition: Definition) {
     }
 }
 
-/// Reads one definition; an error names the file and the line.
-pub(super) fn parse(file: &Path, text: &str) -> Result<Definition, EnvironmentError> {
-    let fail = |line, message| EnvironmentError::Definition { file: file.to_owned(), line, message };
-    let definition: Definition = toml::from_str(text).map_err(|error| {
+/// Reads a TOML file of one shape; an error names the file and the line.
+pub(super) fn parse_toml<T: serde::de::DeserializeOwned>(file: &Path, text: &str) -> Result<T, EnvironmentError> {
+    toml::from_str(text).map_err(|error| {
         let line = error.span().and_then(|span| text.get(..span.start)).map(|before| before.matches('\n').count() + 1);
-        fail(line, error.message().to_owned())
-    })?;
+        EnvironmentError::Definition { file: file.to_owned(), line, message: error.message().to_owned() }
+    })
+}
+
+/// Reads one definition; an error names the file and the line. `{{script.NAME}}` is read from `scripts`, or else from
+/// those that come with the program.
+pub(super) fn parse(file: &Path, text: &str, scripts: Option<&Path>) -> Result<Definition, EnvironmentError> {
+    let fail = |line, message| EnvironmentError::Definition { file: file.to_owned(), line, message };
+    let mut definition: Definition = parse_toml(file, text)?;
+    if let Err(fault) = insert_scripts(&mut definition, scripts) {
+        return Err(fail(fault.line(text), fault.message));
+    }
     match definition.fault() {
-        Some(message) => Err(fail(None, message)),
+        Some(fault) => Err(fail(fault.line(text), fault.message)),
         None => Ok(definition),
     }
 }
@@ -105,7 +131,7 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
 "#;
 
     fn fault(text: &str) -> String {
-        parse(Path::new("tiny.toml"), text).unwrap_err().to_string()
+        parse(Path::new("tiny.toml"), text, None).unwrap_err().to_string()
     }
 
     #[test]
@@ -120,6 +146,9 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
             ("ts", "node"),
             ("posix-sh", "shell"),
             ("bash", "shell"),
+            ("golang", "go"),
+            ("Java", "java"),
+            ("C++", "c"),
         ] {
             assert_eq!(all.get(language).unwrap().name, name, "{language}");
         }
@@ -132,7 +161,7 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
 
     #[test]
     fn unknown_keys_are_refused_with_file_and_line() {
-        assert!(parse(Path::new("tiny.toml"), SMALL).is_ok());
+        assert!(parse(Path::new("tiny.toml"), SMALL, None).is_ok());
         let text = SMALL.replace("argv =", "command = [\"x\"]\nargv =");
         let error = fault(&text);
         let line = text.lines().position(|l| l.starts_with("command")).unwrap() + 1;
@@ -162,7 +191,7 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
 
     #[test]
     fn comments_do_not_change_the_digest_but_values_do() {
-        let digest = |text: &str| parse(Path::new("x"), text).unwrap().digest();
+        let digest = |text: &str| parse(Path::new("x"), text, None).unwrap().digest();
         assert_eq!(digest(SMALL), digest(&format!("# a comment\n{SMALL}")));
         assert_ne!(digest(SMALL), digest(&SMALL.replace("\"get\"", "\"fetch\"")));
     }

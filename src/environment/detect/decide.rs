@@ -88,6 +88,7 @@ fn strategies(definition: &Definition, tree: &Path) -> Vec<StrategyDefinition> {
             first_packages: false,
             no_build_isolation: strategy.build_isolation == Some(false),
             project: strategy.project,
+            as_of: false,
             tree,
         };
         all_hold(&strategy.when, &facts)
