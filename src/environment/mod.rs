@@ -17,8 +17,10 @@
 //! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
 //! ```
 
+mod accept;
 mod base;
 mod build;
+mod change;
 mod check;
 mod condition;
 mod deadline;
@@ -27,14 +29,22 @@ mod definitions;
 mod detect;
 mod detection;
 mod error;
+mod failure;
 mod fetch;
 mod layers;
 mod network;
+mod overrides;
 mod plan;
 mod prepare;
 mod proof;
+mod prove;
+mod record;
+mod repair;
+mod repair_command;
+mod requirements;
 mod resolved;
 mod run;
+mod search;
 mod scripts;
 mod settings;
 mod strategy;
@@ -44,16 +54,24 @@ mod tracked;
 mod trouble;
 mod version;
 
+pub use accept::{Acceptance, Accepted, Rejected, Request};
 pub use base::BaseDefinition;
+pub use change::ChangeError;
+pub use prove::{ProofResult, Proven};
 pub use condition::{Condition, Facts};
 pub use definition::{AsOfDefinition, Definition};
 pub use definitions::Definitions;
 pub use detect::{Alternative, Claim, Detected, detect};
 pub use detection::{DetectDefinition, Grammar, Instead, Release, VersionDefinition, VersionKind, VersionSource};
 pub use error::{EnvironmentError, Phase, StepEnd};
+pub use failure::{Failure, Stage};
 pub use network::{NetworkSettings, strip_credentials};
+pub use overrides::{OverrideError, Overrides};
 pub use prepare::{BuildSubject, Environments, Prepared};
 pub use proof::{ProofDefinition, ProofKind};
+pub use record::{Attempt, EnvironmentRecord, SpecSource};
+pub use repair::{LOG_TAIL, Proposal, ProposalFuture, Repair, RepairRequest, Repairer, RepairerError, Tried};
+pub use repair_command::CommandRepairer;
 pub use resolved::Resolved;
 pub use settings::{HostVariables, Settings};
 pub use strategy::{RequirementsDefinition, StrategyDefinition};

@@ -16,7 +16,7 @@ use super::plan::Plan;
 use super::row::{Row, RowState};
 use super::runner::Counters;
 use crate::engine::{Bounds, Breaker, Closed, DiskGuard, Event, Events, FreeUp, Place, Scheduler, time};
-use crate::environment::Environments;
+use crate::environment::{Environments, Overrides};
 use crate::model::{Arm, CommentId, Digest, InfraReason};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
@@ -108,6 +108,8 @@ impl Settings {
 pub struct Services {
     /// Where repositories come from.
     pub repositories: RepoSources,
+    /// Environments by hand, which are taken at their word.
+    pub overrides: Arc<Overrides>,
     /// Environments.
     pub environments: Arc<Environments>,
     /// Where oracles run.
