@@ -1,6 +1,7 @@
 //! `redgreen env`: one file a verb.
 
 mod build;
+mod detect;
 mod list;
 
 use clap::Subcommand;
@@ -17,12 +18,14 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Build(Box<build::Args>),
+    Detect(detect::Args),
     List(list::Args),
 }
 
 pub(super) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Build(args) => build::run(*args),
+        Verb::Detect(args) => detect::run(args),
         Verb::List(args) => list::run(args),
     }
 }
