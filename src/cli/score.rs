@@ -226,13 +226,13 @@ pub(super) fn run(args: Args) -> Outcome {
         infra_retries: 2,
     };
     let scheduler = Scheduler::new(jobs.value);
-    let services = common::services(
+    let services = common::services_with(
         &layers,
         &args.cache,
         &args.repositories,
         &args.definitions,
         args.sandbox.clone(),
-        &bounds.phases,
+        (&bounds.phases, &disk),
         &common::absolute(&args.bench)?,
     )?;
     // Only now that everything that was asked for is known to make sense does a folder appear.

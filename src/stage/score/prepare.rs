@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::causes::{packages_of, toolchain_of};
+use super::held;
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use super::state::State;
@@ -19,7 +20,8 @@ use crate::fault;
 use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
 use crate::repo::{ChangeSet, RepoError, RepoSources, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
-use crate::store::cache::{self, Bucket};
+use crate::store::Held;
+use crate::store::cache;
 
 /// Why an instance cannot be run here.
 #[derive(Debug, Clone)]
@@ -92,6 +94,8 @@ pub(super) struct Ready {
     pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
+    /// Keeps the trees in the cache.
+    _held: Vec<Held>,
 }
 
 /// The digest of a state's changes, and the paths that are head's in it.
@@ -164,6 +168,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         Mount::Overlay { lowers, .. } => lowers.as_slice(),
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
+    remember(&shared.services, &job.instance, &environment, &trees);
 
     let folder = shared.services.scratch.path();
     let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
@@ -180,6 +185,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         laid: Mutex::default(),
         toolchain: toolchain_of(&resolved),
         scratch,
+        _held: trees.held,
     })
 }
 
@@ -203,13 +209,15 @@ async fn in_time<T>(
     }
 }
 
-struct Trees {
+pub(super) struct Trees {
     snapshot: PathBuf,
     tree: String,
     merged: Option<ChangeSet>,
     merged_snapshot: Option<PathBuf>,
     merged_tree: Option<String>,
     revisions: Vec<Result<Arc<State>, String>>,
+    /// Keeps all of them in the cache.
+    held: Vec<Held>,
 }
 
 impl Trees {
@@ -243,14 +251,11 @@ fn trees_from(
     instance: &Instance,
     revisions: &[Revision],
 ) -> Result<Trees, Unavailable> {
-    let owner = services.sandbox.owner();
-    let repository = repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let (repository, held) = held::repository(services, repositories, &instance.repo)?;
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
-    let bucket = Bucket::Snapshots.path(&services.cache);
-    let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
-    cache::used(&services.cache, repository.place());
-    cache::used(&services.cache, &snapshot.dir);
+    let (snapshot, tree) = held::tree(services, &repository, &head)?;
     let mut trees = Trees {
+        held: held.into_iter().chain([tree]).collect(),
         snapshot: snapshot.dir,
         tree: snapshot.tree,
         merged: None,
@@ -261,8 +266,8 @@ fn trees_from(
     if let Some(merged) = &instance.merged_commit {
         let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
         trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
-        let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
-        cache::used(&services.cache, &snapshot.dir);
+        let (snapshot, held) = held::tree(services, &repository, &merged)?;
+        trees.held.push(held);
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
@@ -279,7 +284,11 @@ fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
 
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
 /// oracles need. A framework that is a package (pytest) comes from a layer and never from the host.
-fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
+pub(super) fn resolve(
+    environments: &Environments,
+    instance: &Instance,
+    comments: &[CommentId],
+) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
     let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
         language: default_language(&frameworks, &instance.language),
@@ -321,11 +330,21 @@ pub async fn build_environment(
         let (services, instance) = (services.clone(), instance.clone());
         blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services
+    let prepared = services
         .environments
         .prepare(&resolved, &trees.subject(), step, cancel)
         .await
-        .map_err(|e| of_environment(&e, Some(&resolved)))
+        .map_err(|e| of_environment(&e, Some(&resolved)))?;
+    remember(services, instance, &prepared, &trees);
+    Ok(prepared)
+}
+
+/// Notes what an instance's environment was made of. That it can't be written is no reason to stop: a check then only
+/// says less.
+pub(super) fn remember(services: &Services, instance: &Instance, prepared: &Prepared, trees: &Trees) {
+    let folders: Vec<&Path> =
+        [Some(&trees.snapshot), trees.merged_snapshot.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let _ = services.environments.remember(instance.instance_id.folded(), prepared, &folders);
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {
