@@ -9,7 +9,7 @@ use super::printer::Printer;
 use super::settings::{Layers, Source, Sourced, parse_size};
 use super::variables;
 use crate::engine::{BuildBudget, BuildRoom, PhaseLimits, available_memory};
-use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
+use crate::environment::{Environments, HostVariables, NetworkSettings, Overrides, Settings as EnvironmentSettings};
 use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
 use crate::repo::{RepoSources, Retries};
@@ -284,8 +284,25 @@ pub(super) fn environments(
     settings.uses = uses;
     settings.fetch_limits.wall = phases.fetch;
     settings.build_limits.wall = phases.build;
+    settings.proof_limits.wall = phases.proof;
+    settings.search_deadline = phases.environment;
     settings.network = NetworkSettings::gather(&all);
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
+}
+
+/// The environments by hand: those of this file, else of the one that was named elsewhere.
+pub(super) fn overrides(layers: &Layers, option: Option<&Path>) -> Result<Overrides, CliError> {
+    let picked = layers.pick(
+        option.map(|file| Some(file.to_owned())),
+        "REDGREEN_OVERRIDES",
+        |t| Ok(Some(PathBuf::from(t))),
+        |f| Ok(f.overrides.clone().map(Some)),
+        || None,
+    )?;
+    let Some(file) = picked.value else { return Ok(Overrides::default()) };
+    Overrides::load(&file).map_err(|e| {
+        CliError::usage(e.to_string()).because(&e).hint(format!("the overrides `{}` were named by: {}", file.display(), picked.source))
+    })
 }
 
 /// The folders with definitions that were named.
@@ -365,6 +382,7 @@ pub(super) fn services_with(
     sources.retries.limit = phases.repository;
     Ok(Services {
         repositories: sources,
+        overrides: Arc::new(overrides(layers, None)?),
         environments: Arc::new(environments),
         sandbox,
         cache,

@@ -56,6 +56,8 @@ pub struct File {
     pub cache_limit: Option<String>,
     /// Folders with environment definitions that add to or override the built-in ones.
     pub definitions: Option<Vec<PathBuf>>,
+    /// Environments by hand.
+    pub overrides: Option<PathBuf>,
     /// Oracle runs at once.
     pub jobs: Option<usize>,
     /// Seconds for one oracle run.

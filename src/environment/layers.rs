@@ -18,8 +18,8 @@ use crate::model::Digest;
 use crate::store::{Held, Uses};
 
 /// The versioned bucket: another layout takes another name, so that an old cache is ignored and never misread.
-const BUCKET: &str = "layers-v1";
-const MARKER: &str = "layer.json";
+pub(super) const BUCKET: &str = "layers-v1";
+pub(super) const MARKER: &str = "layer.json";
 const LOG: &str = "log.txt";
 const MARKER_SCHEMA: u32 = 1;
 

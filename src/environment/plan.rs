@@ -109,6 +109,11 @@ impl<'a> Plan<'a> {
         values
     }
 
+    /// What conditions are asked of.
+    pub fn facts(&self) -> &Facts<'a> {
+        &self.facts
+    }
+
     /// The values that texts of build steps see.
     pub fn values(&self) -> &Values {
         &self.values

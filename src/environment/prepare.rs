@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::accept::SharedRepairer;
 use super::build::Build;
 use super::deadline::Deadline;
 use super::definitions::Definitions;
@@ -17,6 +18,7 @@ use super::inspect::{self, LayerState};
 use super::layers::Layers;
 use super::made::{Made, MadeLayer};
 use super::plan::{Plan, ReadyLayer};
+use super::record::Records;
 use super::resolved::Resolved;
 use super::run::{Runner, Watch};
 use super::settings::Settings;
@@ -72,10 +74,14 @@ type Looked = Result<Arc<Toolchain>, Arc<EnvironmentError>>;
 
 /// Finds toolchains and makes environments.
 pub struct Environments {
-    settings: Settings,
-    definitions: Definitions,
-    sandbox: Arc<dyn Sandbox>,
-    layers: Layers,
+    pub(super) settings: Settings,
+    pub(super) definitions: Definitions,
+    /// The digest of all definitions, with what only serves to find and to judge.
+    pub(super) definitions_digest: Digest,
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) layers: Layers,
+    pub(super) records: Records,
+    pub(super) repairer: Option<SharedRepairer>,
     /// What was found before, by definition and wanted version: a shim takes its time.
     toolchains: Mutex<HashMap<(String, String), Looked>>,
     /// The network was given up while running.
@@ -93,12 +99,40 @@ impl Environments {
         let definitions = Definitions::load(&settings.definitions)?;
         let layers = Layers::open(&settings.cache, sandbox.owner(), settings.uses.clone())?;
         let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Ok(Self { settings, definitions, sandbox, layers, toolchains, without_network, failed })
+        let all: Vec<_> = definitions.iter().map(|definition| serde_json::to_value(definition).ok()).collect();
+        let (definitions_digest, records) = (digest_json(&json!(all)), Records::of(&settings.cache));
+        Ok(Self {
+            settings,
+            definitions,
+            definitions_digest,
+            sandbox,
+            layers,
+            records,
+            repairer: None,
+            toolchains,
+            without_network,
+            failed,
+        })
+    }
+
+    /// From now on `repairer` proposes changes when all strategies and rules have failed.
+    pub fn set_repairer(&mut self, repairer: SharedRepairer) {
+        self.repairer = Some(repairer);
+    }
+
+    /// From now on so many changes of failed specs are tried for one tree.
+    pub fn set_repairs(&mut self, repairs: u32) {
+        self.settings.repairs = repairs;
     }
 
     /// From now on steps that need the network are refused, as with the setting `offline`.
     pub fn give_up_network(&self) {
         self.without_network.store(true, Ordering::Relaxed);
+    }
+
+    /// The digest of all definitions, with what only serves to find an environment and to judge it.
+    pub fn definitions_digest(&self) -> &Digest {
+        &self.definitions_digest
     }
 
     /// The definitions in use.

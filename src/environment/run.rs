@@ -13,7 +13,7 @@ use crate::sandbox::{End, Exit, Network, RunFuture, Sandbox, Task};
 const TAIL_LINES: usize = 12;
 
 /// Signs of a network that did not answer, as package clients and resolvers write them (in lower case).
-const NETWORK_SIGNS: [&str; 26] = [
+pub(super) const NETWORK_SIGNS: [&str; 26] = [
     "temporary failure in name resolution",
     "name or service not known",
     "could not resolve",

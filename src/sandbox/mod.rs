@@ -25,6 +25,9 @@ pub const WORKSPACE: &str = "/workspace";
 /// [`Isolation::workspace`] where workspaces are copied.
 pub const COPY: &str = "copy";
 
+/// How the note begins that a sandbox adds to a task's standard error when it was ended for what it left on disk.
+pub const OVER_DISK: &str = "redgreen: ended, as it left more than";
+
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
 

@@ -11,7 +11,7 @@ use super::identity::{self, Identity};
 use super::probe::{self, ProbeResult};
 use super::protocol::{Ended, Job, Privilege, Report, Streams};
 use super::run::{self, Ends, Ran};
-use crate::sandbox::{Exit, Isolation, Listener, Network, RunFuture, Sandbox, SandboxError, Seat, Task};
+use crate::sandbox::{Exit, Isolation, Listener, Network, OVER_DISK, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// The embedded sandbox.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
         Report::Ended(ended) => {
             if ended.over_disk {
                 let disk = job.task.limits.disk;
-                let note = format!("\nredgreen: ended, as it left more than {disk} bytes on disk\n");
+                let note = format!("\n{OVER_DISK} {disk} bytes on disk\n");
                 stderr.bytes.extend_from_slice(note.as_bytes());
             }
             Ok(Exit {

@@ -4,6 +4,8 @@
 mod again;
 mod causes;
 mod earlier;
+mod environment;
+mod environments;
 mod find;
 mod grounds;
 mod held;
@@ -25,10 +27,12 @@ mod survey;
 mod verdicts;
 
 pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
+pub use environment::{BuiltEnvironment, NotBuilt, build_environment};
+pub use environments::{EnvironmentEnd, EnvironmentEvent, TellEnvironments, build_environments};
 pub use find::{FindError, Found, find_row, label};
 pub use inputs::{InputChange, input_changes};
 pub use plan::{InstancePlan, Plan, Selection, plan};
-pub use prepare::{Unavailable, build_environment};
+pub use prepare::Unavailable;
 pub use record::{OracleRecord, RECORD_SCHEMA, RecordView, STAGE};
 pub use room::{cache_limit, free_up};
 pub use roster::{Roster, RosterComment, RosterInstance, RosterTest};

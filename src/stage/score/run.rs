@@ -17,7 +17,7 @@ use super::room::free_up;
 use super::row::{Row, RowState};
 use super::runner::Counters;
 use crate::engine::{Bounds, Breaker, Closed, DiskGuard, Event, Events, Place, Scheduler, time};
-use crate::environment::Environments;
+use crate::environment::{Environments, Overrides};
 use crate::model::{Arm, CommentId, Digest, InfraReason};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
@@ -109,6 +109,8 @@ impl Settings {
 pub struct Services {
     /// Where repositories come from.
     pub repositories: RepoSources,
+    /// Environments by hand, which are taken at their word.
+    pub overrides: Arc<Overrides>,
     /// Environments.
     pub environments: Arc<Environments>,
     /// Where oracles run.

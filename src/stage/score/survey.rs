@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::prepare::{Unavailable, of_repo, resolve};
+use super::environment::{Foreseen, foresee, resolve_own};
+use super::prepare::{Unavailable, by_hand, disk, of_repo};
 use super::run::Services;
 use crate::environment::{BuildSubject, LayerState, Staleness};
 use crate::model::{CommentId, Instance, InstanceId};
@@ -99,8 +100,8 @@ fn fill(
     comments: &[CommentId],
     look: Look,
 ) -> Result<(), Unavailable> {
-    let resolved = resolve(&services.environments, instance, comments)?;
-    (survey.root, survey.root_there) = root(&resolved.root);
+    // A toolchain that is not here is the first thing to know.
+    resolve_own(services, instance).transpose()?;
     let mut sources = services.repositories.clone();
     sources.offline = true;
     let repository = match sources.open(&instance.repo) {
@@ -119,8 +120,8 @@ fn fill(
     let bucket = Bucket::Snapshots.path(&services.cache);
     let owner = services.sandbox.owner();
     for (of, commit) in &commits {
-        let kept = repository.kept_snapshot(commit, &bucket, owner).map_err(|e| of_repo(&e))?;
-        survey.trees.push(TreeState { of, commit: commit.clone(), cached: kept.1, folder: kept.0 });
+        let (folder, cached) = repository.kept_snapshot(commit, &bucket, owner).map_err(|e| of_repo(&e))?;
+        survey.trees.push(TreeState { of, commit: commit.clone(), cached, folder });
     }
     let missing: Vec<&str> = survey.trees.iter().filter(|tree| !tree.cached).map(|tree| tree.of).collect();
     if !missing.is_empty() {
@@ -129,8 +130,25 @@ fn fill(
             return Ok(());
         }
     }
-    let throw_away = tempfile::tempdir_in(services.scratch.path()).map_err(|e| super::prepare::disk(&e.to_string()))?;
+    let throw_away = tempfile::tempdir_in(services.scratch.path()).map_err(|e| disk(&e.to_string()))?;
     let subject = subject(&repository, survey, throw_away.path(), owner)?;
+    let (overridden, day) = by_hand(services, &repository, instance, &commits[0].1)?;
+    let resolved = match foresee(services, instance, comments, overridden.as_ref(), subject.clone(), day)? {
+        Foreseen::Resolved(resolved) => resolved,
+        Foreseen::Search(said) => {
+            survey.reason = said;
+            return Ok(());
+        }
+        Foreseen::Outdated(said) => {
+            (survey.standing, survey.reason) = (Standing::Stale, said);
+            return Ok(());
+        }
+        Foreseen::Rejected(said) => {
+            (survey.standing, survey.reason) = (Standing::Unavailable, said);
+            return Ok(());
+        }
+    };
+    (survey.root, survey.root_there) = root(&resolved.root);
     let inspected = services.environments.inspect(&resolved, &subject);
     survey.layers = inspected.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?;
     conclude(survey, services);
