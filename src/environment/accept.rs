@@ -86,7 +86,10 @@ impl Environments {
             return known.map(Some);
         }
         let detected = self.detected(request).await;
-        let Some(detected) = detected.filter(|d| d.manifest().is_some() && !d.strategies.is_empty()) else {
+        // A strategy that asks for nothing fits every tree: where only such ones do, there is nothing to install.
+        let installable =
+            |d: &Detected| d.manifest().is_some() && d.strategies.iter().any(|strategy| !strategy.when.is_empty());
+        let Some(detected) = detected.filter(installable) else {
             return Ok(None);
         };
         let record = || {

@@ -17,7 +17,7 @@ use super::requirements::Wanted;
 use super::resolved::{Resolved, package_name};
 use super::strategy::StrategyDefinition;
 use super::trouble::FailureKind;
-use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
 
 /// What is tried for a tree.
 #[derive(Debug, Clone)]
@@ -70,7 +70,14 @@ struct Furthest {
     failure: Failure,
     spec: EnvironmentSpec,
     strategy: String,
-    proofs_passed: usize,
+    reached: Stage,
+}
+
+/// How far a spec really came. One that installs nothing of the project has not come further than one whose install
+/// failed, when all that is known is that the project does not import so.
+fn reached(spec: &EnvironmentSpec, failure: &Failure) -> Stage {
+    let installs = matches!(spec.project, ProjectMode::Editable | ProjectMode::Installed);
+    if !installs && failure.stage <= Stage::Import { failure.stage.min(Stage::Fetch) } else { failure.stage }
 }
 
 /// How an attempt ended that gave nothing.
@@ -207,7 +214,7 @@ impl<'a> Search<'a> {
                 None => format!("strategy {strategy}"),
                 Some(repair) => format!("strategy {strategy}, changed by {}", repair.by),
             });
-            let (failure, proofs_passed) = match self.attempt(strategy, &spec).await {
+            let failure = match self.attempt(strategy, &spec).await {
                 Ok(success) => {
                     let seconds = began.elapsed().as_secs_f64();
                     let (strategy, spec) = (strategy.to_owned(), Some(spec));
@@ -225,7 +232,7 @@ impl<'a> Search<'a> {
             if failure.is_of_the_machine() {
                 return Err(Ended::Stop(failure));
             }
-            self.furthest_of(strategy, &spec, &failure, proofs_passed);
+            self.furthest_of(strategy, &spec, &failure, repair.is_some());
             if self.repairs_left == 0 {
                 return Err(Ended::Failed);
             }
@@ -238,17 +245,17 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Builds and proves one spec. A failure comes with the number of proofs that held before it.
-    async fn attempt(&self, strategy: &str, spec: &EnvironmentSpec) -> Result<Box<Success>, (Failure, usize)> {
+    /// Builds and proves one spec.
+    async fn attempt(&self, strategy: &str, spec: &EnvironmentSpec) -> Result<Box<Success>, Failure> {
         let environments = self.environments;
         let definition = &self.aim.definition;
-        let of_error = |error: EnvironmentError| (Failure::of_error(&error, Some(definition)), 0);
+        let of_error = |error: EnvironmentError| Failure::of_error(&error, Some(definition));
         let resolved = environments.resolve(spec).map_err(of_error)?;
         let prepared = environments.prepare(&resolved, self.subject, self.progress, self.cancel).await;
         let prepared = prepared.map_err(of_error)?;
         let proven = environments.prove(&resolved, self.subject, &prepared, self.progress, self.cancel).await;
         match proven.failure {
-            Some(failure) => Err((failure, proven.results.iter().filter(|result| result.ok).count())),
+            Some(failure) => Err(failure),
             None => {
                 let strategy = strategy.to_owned();
                 Ok(Box::new(Success { strategy, resolved, prepared, proofs: proven.results }))
@@ -337,15 +344,15 @@ impl<'a> Search<'a> {
         });
     }
 
-    fn furthest_of(&mut self, strategy: &str, spec: &EnvironmentSpec, failure: &Failure, proofs_passed: usize) {
+    fn furthest_of(&mut self, strategy: &str, spec: &EnvironmentSpec, failure: &Failure, is_repaired: bool) {
+        let reached = reached(spec, failure);
         let further = self.furthest.as_ref().is_none_or(|known| {
-            (failure.stage, proofs_passed) > (known.failure.stage, known.proofs_passed)
-                // A repair that came as far is where the next one goes on.
-                || known.strategy == strategy && failure.stage == known.failure.stage
+            // A repair that came as far is where the next one goes on.
+            reached > known.reached || is_repaired && known.strategy == strategy && reached == known.reached
         });
         if further {
             let (failure, spec, strategy) = (failure.clone(), spec.clone(), strategy.to_owned());
-            self.furthest = Some(Furthest { failure, spec, strategy, proofs_passed });
+            self.furthest = Some(Furthest { failure, spec, strategy, reached });
         }
     }
 
