@@ -301,7 +301,11 @@ pub(super) fn overrides(layers: &Layers, option: Option<&Path>) -> Result<Overri
     )?;
     let Some(file) = picked.value else { return Ok(Overrides::default()) };
     Overrides::load(&file).map_err(|e| {
-        CliError::usage(e.to_string()).because(&e).hint(format!("the overrides `{}` were named by: {}", file.display(), picked.source))
+        CliError::usage(e.to_string()).because(&e).hint(format!(
+            "the overrides `{}` were named by: {}",
+            file.display(),
+            picked.source
+        ))
     })
 }
 

@@ -120,6 +120,11 @@ impl Environments {
         self.repairer = Some(repairer);
     }
 
+    /// From now on a step that runs gives a sign of life so often.
+    pub fn set_heartbeat(&mut self, every: std::time::Duration) {
+        self.settings.heartbeat = every;
+    }
+
     /// From now on so many changes of failed specs are tried for one tree.
     pub fn set_repairs(&mut self, repairs: u32) {
         self.settings.repairs = repairs;

@@ -3,6 +3,7 @@
 mod build;
 mod check;
 mod chosen;
+mod display;
 mod du;
 pub(super) mod gc;
 mod list;

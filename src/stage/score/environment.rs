@@ -9,7 +9,8 @@ use super::prepare::{Trees, Unavailable, blocking, interrupted, remember, trees_
 use super::run::Services;
 use crate::engine::Scope;
 use crate::environment::{
-    Accepted, BuildSubject, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected, Request, Resolved, SpecSource,
+    Accepted, BuildSubject, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected, Request, Resolved,
+    SpecSource,
 };
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode};
 
@@ -149,7 +150,10 @@ fn resolve_bare(
 /// and the project from its path.
 fn bare_spec(frameworks: &[Framework], data: &str) -> EnvironmentSpec {
     let shell = || "shell".to_owned();
-    EnvironmentSpec { project: ProjectMode::Path, ..EnvironmentSpec::plain(&language(frameworks, data).unwrap_or_else(shell)) }
+    EnvironmentSpec {
+        project: ProjectMode::Path,
+        ..EnvironmentSpec::plain(&language(frameworks, data).unwrap_or_else(shell))
+    }
 }
 
 /// The language of the first framework that has one, else the data's.

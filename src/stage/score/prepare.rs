@@ -154,9 +154,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         Some(resolved) => Chosen::Given(Box::new(resolved), SpecSource::Benchmark),
         None => choose(&shared.services, job, &trees, false, &told, stop).await.map_err(|not| match not.why.class {
             _ if stop.is_cancelled() => interrupted(),
-            InfraReason::Network => {
-                shared.in_the_way(&Scope::Network, InfraReason::Network).unwrap_or(not.why)
-            }
+            InfraReason::Network => shared.in_the_way(&Scope::Network, InfraReason::Network).unwrap_or(not.why),
             _ => closed(not.why),
         })?,
     };
