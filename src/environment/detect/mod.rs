@@ -9,3 +9,4 @@ mod tree;
 
 pub use claims::Claim;
 pub use decide::{Alternative, Detected, detect};
+pub(super) use tree::Tree;
