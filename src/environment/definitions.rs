@@ -1,7 +1,7 @@
 //! All definitions: those that come with the program, and the user's own, which win.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::definition::Definition;
 use super::error::EnvironmentError;
@@ -41,7 +41,7 @@ impl Definitions {
         let own = folders.iter().map(|folder| folder.join(FAILURES)).find(|file| file.is_file());
         let common = match own {
             Some(file) => CommonTrouble::parse(&file, &fs_err::read_to_string(&file)?)?,
-            None => CommonTrouble::parse(Path::new(EMBEDDED_FAILURES.0), EMBEDDED_FAILURES.1)?,
+            None => parse_toml(Path::new(EMBEDDED_FAILURES.0), EMBEDDED_FAILURES.1)?,
         };
         for folder in folders {
             let mut files = Vec::new();
@@ -58,8 +58,8 @@ impl Definitions {
                 add(&mut all, common.around(parse(&file, &text, Some(&folder.join("scripts")))?));
             }
         }
-        for (file, text) in EMBEDDED {
-            add(&mut all, common.around(parse(Path::new(file), text, None)?));
+        for definition in ours()? {
+            add(&mut all, common.around(definition.clone()));
         }
         Ok(Self(all))
     }
@@ -78,6 +78,26 @@ impl Definitions {
     pub fn iter(&self) -> impl Iterator<Item = &Definition> {
         self.0.iter().map(AsRef::as_ref)
     }
+}
+
+/// The definitions that come with the program, read once. Their patterns are not compiled here to see whether they can
+/// be: there are hundreds, and they are the program's own (a test does it).
+fn ours() -> Result<&'static [Definition], EnvironmentError> {
+    static OURS: OnceLock<Vec<Definition>> = OnceLock::new();
+    if let Some(known) = OURS.get() {
+        return Ok(known);
+    }
+    let mut read = Vec::new();
+    for (file, text) in EMBEDDED {
+        let mut definition: Definition = parse_toml(Path::new(file), text)?;
+        insert_scripts(&mut definition, None).map_err(|fault| EnvironmentError::Definition {
+            file: file.into(),
+            line: fault.line(text),
+            message: fault.message,
+        })?;
+        read.push(definition);
+    }
+    Ok(OURS.get_or_init(|| read))
 }
 
 fn add(all: &mut Vec<Arc<Definition>>, definition: Definition) {
@@ -154,6 +174,10 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
         }
         let error = all.get("cobol").unwrap_err().to_string();
         assert!(error.contains("cobol") && error.contains("python"), "{error}");
+        CommonTrouble::parse(Path::new(EMBEDDED_FAILURES.0), EMBEDDED_FAILURES.1).unwrap();
+        for (file, text) in EMBEDDED {
+            parse(Path::new(file), text, None).unwrap();
+        }
         for definition in all.iter() {
             assert!(definition.tools.contains_key("sh"), "{}", definition.name);
         }
@@ -175,6 +199,57 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
         assert!(fault(&SMALL.replace("/env/deps", "/usr")).contains("/env/"));
         assert!(fault(&SMALL.replace("schema = 1", "schema = 9")).contains('9'));
         assert!(fault(&SMALL.replace("name = \"deps\"", "name = \"build\"")).contains("build"));
+    }
+
+    #[test]
+    fn faults_of_the_search_are_named_with_file_and_line() {
+        let with = |more: &str| format!("{SMALL}\n[packages]\nname = '(x)'\n{more}");
+        for (more, said) in [
+            ("[[version.release]]\nversion = '3.1'\ndate = '2022-13-40'", "2022-13-40"),
+            ("[[version.release]]\nversion = 'three'\ndate = '2022-01-01'", "three"),
+            ("[[version.source]]\nname = 's'\nfile = 'a'\nkind = 'exact'\npattern = '(('", "(("),
+            ("[[version.source]]\nname = 's'\nfile = 'a'\nkind = 'exact'\npattern = 'no group'", "one group"),
+            ("[[version.source]]\nname = 'srcname'\nfile = 'a'\nkind = 'exact'", "srcname"),
+            ("[[version.source]]\nname = 's'\nfile = '../up'\nkind = 'exact'\npattern = '(a)'", "../up"),
+            ("[[strategy]]\nname = 's'\nrequirements = ['nobody']", "nobody"),
+            ("[[strategy]]\nname = 's'\nwhen = ['sometimes']", "sometimes"),
+            ("[[strategy]]\nname = 'twice'\n[[strategy]]\nname = 'twice'", "twice"),
+            ("[[requirements]]\nname = 'r'\nargv = ['{{script.gone.py}}']", "gone.py"),
+            ("[[requirements]]\nname = 'r'\nargv = ['{{script...x}}']", "no name of a script"),
+            ("[[proof]]\nkind = 'import'\nname = 'p'\nargv = ['{{layer.gone}}']", "layer.gone"),
+            ("[[failure]]\nkind = 'compiler'\npattern = '(oops'", "(oops"),
+            ("[[repair]]\nname = 'nothing'\npattern = 'x'\nchange = {}", "changes nothing"),
+            ("[[repair]]\nname = 'r'\npattern = 'x'\nchange = { packages = ['$1'] }", "$1"),
+            ("[detect]\nfiles = ['a/b']", "a/b"),
+            ("[detect]\nextensions = ['.py']", ".py"),
+        ] {
+            let text = with(more);
+            let error = fault(&text);
+            assert!(error.contains(said), "{more}: {error}");
+            let line: usize = error.split(':').nth(1).and_then(|n| n.parse().ok()).unwrap_or_else(|| panic!("{error}"));
+            assert!(line > SMALL.lines().count(), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_users_scripts_and_failures_go_before_ours() {
+        let folder = tempfile::tempdir().unwrap();
+        let text = format!("{SMALL}\n[[proof]]\nkind = 'import'\nname = 'p'\nargv = ['sh', '-c', '{{{{script.own.sh}}}}', '{{{{script.c_proof.sh}}}}']");
+        fs_err::write(folder.path().join("tiny.toml"), &text).unwrap();
+        assert!(Definitions::load(&[folder.path().to_owned()]).unwrap_err().to_string().contains("own.sh"));
+        fs_err::create_dir(folder.path().join("scripts")).unwrap();
+        fs_err::write(folder.path().join("scripts/own.sh"), "echo {{workspace}}").unwrap();
+        let tiny = Definitions::load(&[folder.path().to_owned()]).unwrap().get("tiny").unwrap();
+        assert_eq!(tiny.proofs[0].argv[2], "echo {{workspace}}");
+        assert!(tiny.proofs[0].argv[3].starts_with("# Whether a C"));
+        let (failures, repairs) = (tiny.failures.len(), tiny.repairs.len());
+        assert!(failures > 5 && repairs > 100);
+        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = 'full'").unwrap();
+        let tiny = Definitions::load(&[folder.path().to_owned()]).unwrap().get("tiny").unwrap();
+        assert_eq!((tiny.failures.len(), tiny.repairs.len()), (1, 0));
+        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = '(('").unwrap();
+        let error = Definitions::load(&[folder.path().to_owned()]).unwrap_err().to_string();
+        assert!(error.contains("failures.toml:4"), "{error}");
     }
 
     #[test]

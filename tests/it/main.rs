@@ -7,6 +7,7 @@ mod channel;
 mod cli;
 mod configuration;
 mod crash;
+mod disk_env;
 mod docs;
 mod environment;
 mod hostile;

@@ -41,6 +41,7 @@ impl Range {
                 let parts = text.split("||").map(|part| pep440(part.trim())).collect::<Result<_, _>>()?;
                 Kind::Pep440(parts)
             }
+            Grammar::Semver if !is_plain_semver(text) => return Err(format!("`{text}` is no range of versions")),
             Grammar::Semver => {
                 Kind::Semver(node_semver::Range::parse(text).map_err(|error| error.to_string())?)
             }
@@ -80,6 +81,23 @@ impl Range {
             Kind::AtLeast(minimum) => at_least(version, minimum),
         }
     }
+}
+
+static COMPARATOR: LazyLock<Option<Regex>> = LazyLock::new(|| {
+    let number = r"(?:0|[1-9]\d{0,8})";
+    let wild = r"(?:\.[xX*])";
+    let version = format!(
+        r"(?:[xX*]{wild}{{0,2}}|{number}{wild}{{0,2}}|{number}\.{number}{wild}?|{number}\.{number}\.{number}(?:-[0-9A-Za-z][0-9A-Za-z.-]{{0,40}})?)"
+    );
+    Regex::new(&format!(r"^(?:[\^=]|~>?|[<>]=?)?v?{version}$|^(?:[\^=-]|~>?|[<>]=?|\|\|)$")).ok()
+});
+
+/// Whether every word of a range is a comparator, an operator, or what joins them.
+///
+/// The crate's parser panics at some that are not (a number after an `x`), and the text is a stranger's.
+fn is_plain_semver(text: &str) -> bool {
+    let words = text.replace("||", " || ");
+    COMPARATOR.as_ref().is_some_and(|pattern| words.split_whitespace().all(|word| pattern.is_match(word)))
 }
 
 /// The plain versions in a text.
@@ -182,6 +200,12 @@ mod tests {
             ("18.x", &["18"]),
             ("18.17.0", &["18"]),
             (">=18.17.0 <18.18.0", &["18"]),
+            (">= 18", &["18", "20", "22"]),
+            ("16 - 18", &["16", "18"]),
+            ("16 || 18", &["16", "18"]),
+            ("v18", &["18"]),
+            ("~18.1", &["18"]),
+            ("", &releases),
             ("*", &releases),
         ] {
             assert_eq!(taken(Grammar::Semver, text, &releases), expected, "{text}");
@@ -198,6 +222,10 @@ mod tests {
             (Grammar::Pep440, "^"),
             (Grammar::Pep440, "^x"),
             (Grammar::Semver, "latest and greatest"),
+            // The crate panics at these.
+            (Grammar::Semver, "~xx0x"),
+            (Grammar::Semver, "^x.1"),
+            (Grammar::Semver, ">x.2.3"),
             (Grammar::Minimum, "stable"),
             (Grammar::Minimum, ""),
         ] {
@@ -208,9 +236,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,60}", odd in "[0-9.^~<>=!*x|, -]{0,40}") {
+        fn no_text_makes_it_panic(
+            text in "\\PC{0,60}",
+            odd in "[0-9.^~<>=!*x|, -]{0,40}",
+            node in "((\\^|~|~>|=|>|>=|<|<=)? ?v?(x|\\*|[0-9]{1,3})(\\.(x|X|\\*|[0-9]{1,3})){0,2}(-[a-z0-9.]{1,4})?( | - | \\|\\| )){0,4}",
+        ) {
             for grammar in [Grammar::Pep440, Grammar::Semver, Grammar::Minimum] {
-                for text in [&text, &odd] {
+                for text in [&text, &odd, &node] {
                     if let Ok(range) = Range::parse(grammar, text) {
                         range.takes("3.11");
                         range.takes("20");
