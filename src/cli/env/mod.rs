@@ -6,6 +6,7 @@ mod chosen;
 mod display;
 mod du;
 pub(super) mod gc;
+mod detect;
 mod list;
 mod plan;
 mod shell;
@@ -29,6 +30,7 @@ enum Verb {
     Shell(Box<shell::Args>),
     Du(du::Args),
     Gc(gc::Args),
+    Detect(detect::Args),
     List(list::Args),
 }
 
@@ -40,6 +42,7 @@ pub(super) fn run(args: Args) -> Outcome {
         Verb::Shell(args) => shell::run(*args),
         Verb::Du(args) => du::run(args),
         Verb::Gc(args) => gc::run(args),
+        Verb::Detect(args) => detect::run(args),
         Verb::List(args) => list::run(args),
     }
 }

@@ -24,7 +24,9 @@ pub(super) enum Chosen {
 
 /// An instance's own environment with its toolchain, where nothing by hand may take its place.
 pub(super) fn resolve_own(services: &Services, instance: &Instance) -> Option<Result<Resolved, Unavailable>> {
-    let spec = instance.environment.as_ref().filter(|_| services.overrides.is_empty())?;
+    // What is bounded by the commit's day is known only with the commit.
+    let early = services.overrides.is_empty() && !services.environments.is_as_of_commit();
+    let spec = instance.environment.as_ref().filter(|_| early)?;
     Some(resolve(&services.environments, spec))
 }
 
@@ -56,6 +58,7 @@ pub(super) async fn choose(
     };
     let environments = services.environments.clone();
     if let Some((spec, source)) = given {
+        let spec = environments.dated(spec, Some(trees.day));
         let resolved = blocking(move || resolve(&environments, &spec)).await?;
         return Ok(Chosen::Given(Box::new(resolved), source));
     }
@@ -64,7 +67,8 @@ pub(super) async fn choose(
     match services.environments.accept(&request, redo, step, cancel).await {
         Ok(Some(accepted)) => Ok(Chosen::Found(accepted)),
         Ok(None) => {
-            let (frameworks, spec) = (frameworks.clone(), bare_spec(&frameworks, &job.instance.language));
+            let spec = environments.dated(bare_spec(&frameworks, &job.instance.language), Some(trees.day));
+            let frameworks = frameworks.clone();
             let resolved = blocking(move || resolve_bare(&environments, &spec, &frameworks)).await?;
             Ok(Chosen::Given(Box::new(resolved), SpecSource::Bare))
         }
