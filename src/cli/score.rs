@@ -241,13 +241,13 @@ pub(super) fn run(args: Args) -> Outcome {
         infra_retries: 2,
     };
     let scheduler = Scheduler::new(jobs);
-    let mut services = common::services(
+    let mut services = common::services_with(
         &layers,
         &args.cache,
         &args.repositories,
         &args.definitions,
         args.sandbox.clone(),
-        &bounds.phases,
+        (&bounds.phases, &disk),
         &common::absolute(&args.bench)?,
     )?;
     if args.as_of_commit

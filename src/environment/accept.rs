@@ -189,7 +189,7 @@ impl Environments {
     }
 
     /// What a tree's record depends on.
-    fn inputs(&self, request: &Request) -> Value {
+    pub(super) fn inputs(&self, request: &Request) -> Value {
         json!({
             "tree": request.subject.tree,
             "merged": request.subject.merged_tree,
@@ -298,7 +298,7 @@ impl Environments {
     }
 
     /// What a failure depends on beside its inputs.
-    fn grounds(&self) -> Digest {
+    pub(super) fn grounds(&self) -> Digest {
         let settings = &self.settings;
         let network = &settings.network;
         let folders: Vec<Value> = network.folders.iter().map(|folder| listed(folder)).collect();

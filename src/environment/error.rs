@@ -146,6 +146,22 @@ pub enum EnvironmentError {
     /// The cache can't be read or written.
     #[error("environment cache: {0}")]
     Io(#[from] std::io::Error),
+    /// The disk of the cache was full while a step ran, whatever that says of itself.
+    #[error("the disk of the cache `{}` was full while step `{step}` ran: what it made is not kept", cache.display())]
+    DiskFull {
+        /// The step.
+        step: String,
+        /// The cache.
+        cache: PathBuf,
+        /// What the step wrote, as evidence.
+        log: Vec<u8>,
+    },
+    /// A build was not begun, as there is too little room for it.
+    #[error("not begun: {said}")]
+    NoRoom {
+        /// What there is and what is needed.
+        said: String,
+    },
     /// The caller's token ended it.
     #[error("interrupted while the environment was being built")]
     Cancelled,
@@ -210,6 +226,7 @@ impl EnvironmentError {
             Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
                 InfraReason::Disk
             }
+            Self::DiskFull { .. } | Self::NoRoom { .. } => InfraReason::Disk,
             Self::Cancelled => InfraReason::Interrupted,
             Self::Earlier(error) => error.reason(),
             Self::Definition { .. }
@@ -233,7 +250,7 @@ impl EnvironmentError {
     /// The log to keep as evidence, where there is one.
     pub fn log(&self) -> Option<&[u8]> {
         match self {
-            Self::Step { log, .. } | Self::TrackedFiles { log, .. } => Some(log),
+            Self::Step { log, .. } | Self::TrackedFiles { log, .. } | Self::DiskFull { log, .. } => Some(log),
             Self::Earlier(error) => error.log(),
             _ => None,
         }

@@ -1,7 +1,7 @@
 //! From a spec to a prepared environment: the room's front.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,15 +15,19 @@ use super::deadline::Deadline;
 use super::definitions::Definitions;
 use super::error::{EnvironmentError, Phase};
 use super::fetch::Fetch;
+use super::inspect::{self, LayerState};
 use super::layers::Layers;
+use super::made::{Made, MadeLayer};
 use super::plan::{Plan, ReadyLayer};
 use super::record::Records;
 use super::resolved::Resolved;
-use super::run::Runner;
+use super::run::{Runner, Watch};
 use super::settings::Settings;
 use super::toolchain::{Toolchain, find};
+use crate::engine::BuildPermit;
 use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
 use crate::sandbox::{Mount, Root, Sandbox};
+use crate::store::Held;
 
 /// The trees that an environment is made for.
 #[derive(Debug, Clone)]
@@ -60,6 +64,10 @@ pub struct Prepared {
     pub lock: Value,
     /// The toolchain.
     pub toolchain: Value,
+    /// The layers, in the order in which they are made: kind and digest.
+    pub layers: Vec<MadeLayer>,
+    /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
+    pub held: Vec<Arc<Held>>,
 }
 
 /// What came of looking for a toolchain.
@@ -90,7 +98,7 @@ impl Environments {
     /// When a definition can't be read or the cache folder can't be made.
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
         let definitions = Definitions::load(&settings.definitions)?;
-        let layers = Layers::open(&settings.cache, sandbox.owner())?;
+        let layers = Layers::open(&settings.cache, sandbox.owner(), settings.uses.clone())?;
         let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let all: Vec<_> = definitions.iter().map(|definition| serde_json::to_value(definition).ok()).collect();
         let (definitions_digest, records) = (digest_json(&json!(all)), Records::of(&settings.cache));
@@ -111,6 +119,11 @@ impl Environments {
     /// From now on `repairer` proposes changes when all strategies and rules have failed.
     pub fn set_repairer(&mut self, repairer: SharedRepairer) {
         self.repairer = Some(repairer);
+    }
+
+    /// From now on a step that runs gives a sign of life so often.
+    pub fn set_heartbeat(&mut self, every: std::time::Duration) {
+        self.settings.heartbeat = every;
     }
 
     /// From now on so many changes of failed specs are tried for one tree.
@@ -220,6 +233,49 @@ impl Environments {
         }
     }
 
+    /// Says which layers an environment has, and which of them are in the cache. Nothing is built or fetched.
+    ///
+    /// # Errors
+    /// When the spec does not fit its definition, or the trees can't be read.
+    pub fn inspect(&self, resolved: &Resolved, subject: &BuildSubject) -> Result<Vec<LayerState>, EnvironmentError> {
+        inspect::inspect(&self.plan(resolved, subject)?, &self.layers)
+    }
+
+    /// Remembers what the environment of `name` (an instance) was made of, for [`Environments::made`].
+    ///
+    /// # Errors
+    /// When the cache can't be written.
+    pub fn remember(&self, name: &str, prepared: &Prepared, trees: &[&Path]) -> std::io::Result<()> {
+        Made::new(name, prepared, trees).write(&self.settings.cache)
+    }
+
+    /// What the environment of `name` was made of last, where it was made here.
+    pub fn made(&self, name: &str) -> Option<Made> {
+        Made::read(&self.settings.cache, name)
+    }
+
+    fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
+        Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
+    }
+
+    /// Waits until the missing layers may be made; nothing is waited for when all are there.
+    async fn admitted(
+        &self,
+        states: &[LayerState],
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Option<BuildPermit>, EnvironmentError> {
+        let Some(budget) = &self.settings.budget else { return Ok(None) };
+        let limits = [&self.settings.fetch_limits, &self.settings.build_limits];
+        let memory = limits.iter().map(|limits| limits.memory).max().unwrap_or_default();
+        let Some(need) = inspect::need(states, memory) else { return Ok(None) };
+        match budget.admit(need, progress, cancel).await {
+            Ok(Some(permit)) => Ok(Some(permit)),
+            Ok(None) => Err(EnvironmentError::Cancelled),
+            Err(said) => Err(EnvironmentError::NoRoom { said }),
+        }
+    }
+
     async fn make(
         &self,
         resolved: &Resolved,
@@ -228,11 +284,15 @@ impl Environments {
         cancel: &CancellationToken,
     ) -> Result<Prepared, EnvironmentError> {
         let owner = self.sandbox.owner();
-        let plan = Plan::new(resolved, subject, owner, self.settings.network.cargo_arguments())?;
+        let plan = self.plan(resolved, subject)?;
+        // Before the deadlines begin: waiting for others is not the build's own time.
+        let states = inspect::inspect(&plan, &self.layers)?;
+        let permit = self.admitted(&states, progress, cancel).await?;
         let (layers, settings, sandbox) = (&self.layers, &self.settings, self.sandbox.as_ref());
         let offline = settings.offline || self.without_network.load(Ordering::Relaxed);
         let deadline = Deadline::new(Phase::Fetch, settings.fetch_limits.wall, cancel);
-        let runner = Runner { sandbox, deadline: &deadline };
+        let watch = Watch { every: settings.heartbeat, progress, cache: &settings.cache };
+        let runner = Runner { sandbox, deadline: &deadline, watch };
         let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress };
         let fetched = deadline.over(async {
             let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
@@ -244,9 +304,10 @@ impl Environments {
         });
         let ready = fetched.await?;
         let deadline = Deadline::new(Phase::Build, settings.build_limits.wall, cancel);
-        let runner = Runner { sandbox, deadline: &deadline };
+        let runner = Runner { sandbox, deadline: &deadline, watch };
         let build = Build { plan: &plan, layers, settings, runner, progress };
         let built = deadline.over(build.run(&ready)).await?;
+        drop(permit);
 
         let mut mounts = resolved.toolchain.mounts();
         for layer in ready.iter().filter(|layer| layer.definition.runs) {
@@ -273,7 +334,10 @@ impl Environments {
             "lock": lock,
             "owner": owner,
         }));
+        let held = ready.iter().map(|layer| &layer.held).chain([&built.held]).flatten().cloned().collect();
         Ok(Prepared {
+            layers: states.into_iter().map(MadeLayer::from).collect(),
+            held,
             digest,
             root: resolved.root.clone(),
             mounts,

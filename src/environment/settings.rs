@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::network::NetworkSettings;
+use crate::engine::BuildBudget;
 use crate::sandbox::Limits;
+use crate::store::Uses;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -30,6 +32,12 @@ pub struct Settings {
     pub build_limits: Limits,
     /// How long a toolchain's probe may take.
     pub probe_deadline: Duration,
+    /// How often a step that runs gives a sign of life.
+    pub heartbeat: Duration,
+    /// What builds may take of the machine together; `None`: each begins at once.
+    pub budget: Option<BuildBudget>,
+    /// Where this process lists the layers that it uses, so that no other one takes them out of the cache.
+    pub uses: Option<Uses>,
     /// Limits of one proof, and of reading what a project wants.
     pub proof_limits: Limits,
     /// How long finding, building and proving one environment may take, all attempts together.
@@ -63,6 +71,9 @@ impl Settings {
             proof_limits: Limits { wall: Duration::from_secs(10 * 60), ..limits.clone() },
             build_limits: limits,
             probe_deadline: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(30),
+            budget: None,
+            uses: None,
             search_deadline: Duration::from_secs(2 * 3600),
             repairs: 3,
         }

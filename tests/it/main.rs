@@ -8,6 +8,7 @@ mod cli;
 mod configuration;
 mod crash;
 mod detect;
+mod disk_env;
 mod docs;
 mod environment;
 mod hostile;

@@ -1,14 +1,21 @@
 //! `redgreen env`: one file a verb.
 
 mod build;
+mod check;
+mod chosen;
+mod display;
+mod du;
+pub(super) mod gc;
 mod detect;
 mod list;
+mod plan;
+mod shell;
 
 use clap::Subcommand;
 
 use super::Outcome;
 
-/// Build environments ahead, or list the definitions.
+/// Build environments ahead, look at them, sit down in one, make room.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -18,6 +25,11 @@ pub(super) struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Build(Box<build::Args>),
+    Plan(Box<plan::Args>),
+    Check(Box<check::Args>),
+    Shell(Box<shell::Args>),
+    Du(du::Args),
+    Gc(gc::Args),
     Detect(detect::Args),
     List(list::Args),
 }
@@ -25,6 +37,11 @@ enum Verb {
 pub(super) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Build(args) => build::run(*args),
+        Verb::Plan(args) => plan::run(*args),
+        Verb::Check(args) => check::run(*args),
+        Verb::Shell(args) => shell::run(*args),
+        Verb::Du(args) => du::run(args),
+        Verb::Gc(args) => gc::run(args),
         Verb::Detect(args) => detect::run(args),
         Verb::List(args) => list::run(args),
     }

@@ -1,14 +1,16 @@
 //! Which environment an instance gets: one by hand, its own, one that is found and proven, or the bare tree.
 
+use jiff::civil::Date;
 use tokio_util::sync::CancellationToken;
 
 use super::causes::named;
 use super::instance::InstanceJob;
-use super::prepare::{Trees, Unavailable, blocking, interrupted, trees_from};
+use super::prepare::{Trees, Unavailable, blocking, interrupted, remember, trees_from};
 use super::run::Services;
 use crate::engine::Scope;
 use crate::environment::{
-    Accepted, EnvironmentRecord, Environments, FailureKind, Prepared, Rejected, Request, Resolved, SpecSource,
+    Accepted, BuildSubject, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected, Request, Resolved,
+    SpecSource,
 };
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode};
 
@@ -61,12 +63,7 @@ pub(super) async fn choose(
         return Ok(Chosen::Given(Box::new(resolved), source));
     }
     let frameworks = frameworks(&job.instance, &job.comments);
-    let request = Request {
-        subject: trees.subject(),
-        date: Some(trees.day),
-        language: language(&frameworks, &job.instance.language),
-        needs: needs(&frameworks),
-    };
+    let request = request(trees.subject(), trees.day, &frameworks, &job.instance);
     match services.environments.accept(&request, redo, step, cancel).await {
         Ok(Some(accepted)) => Ok(Chosen::Found(accepted)),
         Ok(None) => {
@@ -77,6 +74,58 @@ pub(super) async fn choose(
         }
         Err(rejected) => Err(NotChosen { why: Unavailable::of_rejected(&rejected), rejected: Some(rejected) }),
     }
+}
+
+fn request(subject: BuildSubject, day: Date, frameworks: &[Framework], instance: &Instance) -> Request {
+    let language = language(frameworks, &instance.language);
+    Request { subject, date: Some(day), language, needs: needs(frameworks) }
+}
+
+/// What is known of an instance's environment without building anything.
+pub(super) enum Foreseen {
+    /// This would be built.
+    Resolved(Box<Resolved>),
+    /// It would be found first; this is said of it.
+    Search(String),
+    /// One is on record, and would be looked for again; this is said of it.
+    Outdated(String),
+    /// None could be had; this is said of it.
+    Rejected(String),
+}
+
+/// Chooses as [`choose`] does, without building anything.
+pub(super) fn foresee(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    overridden: Option<&EnvironmentSpec>,
+    subject: BuildSubject,
+    day: Date,
+) -> Result<Foreseen, Unavailable> {
+    let environments = &services.environments;
+    if let Some(spec) = overridden.or(instance.environment.as_ref()) {
+        return Ok(Foreseen::Resolved(Box::new(resolve(environments, spec)?)));
+    }
+    let frameworks = frameworks(instance, comments);
+    Ok(match environments.known(&request(subject, day, &frameworks, instance)) {
+        Known::Accepted(resolved) => Foreseen::Resolved(resolved),
+        Known::Outdated(record) => {
+            Foreseen::Outdated(format!("{} or its definition changed since it was found", record.language))
+        }
+        Known::Rejected(record) => {
+            let failure = record.failure.as_ref().map(crate::environment::Failure::summary).unwrap_or_default();
+            Foreseen::Rejected(format!("it could not be had: {failure}"))
+        }
+        Known::Search(detected) => {
+            let version = detected.version.as_ref().map(|version| format!(" {version}")).unwrap_or_default();
+            let ways: Vec<&str> = detected.strategies.iter().map(|strategy| strategy.name.as_str()).collect();
+            Foreseen::Search(format!("to be found: {}{version}, by {}", detected.language, ways.join(", ")))
+        }
+        Known::Bare => {
+            let spec = bare_spec(&frameworks, &instance.language);
+            Foreseen::Resolved(Box::new(resolve_bare(environments, &spec, &frameworks)?))
+        }
+    })
 }
 
 fn frameworks(instance: &Instance, comments: &[CommentId]) -> Vec<Framework> {
@@ -105,7 +154,10 @@ fn resolve_bare(
 /// and the project from its path.
 fn bare_spec(frameworks: &[Framework], data: &str) -> EnvironmentSpec {
     let shell = || "shell".to_owned();
-    EnvironmentSpec { project: ProjectMode::Path, ..EnvironmentSpec::plain(&language(frameworks, data).unwrap_or_else(shell)) }
+    EnvironmentSpec {
+        project: ProjectMode::Path,
+        ..EnvironmentSpec::plain(&language(frameworks, data).unwrap_or_else(shell))
+    }
 }
 
 /// The language of the first framework that has one, else the data's.
@@ -228,6 +280,7 @@ pub async fn build_environment(
     let (resolved, source) = match chosen {
         Chosen::Found(accepted) => {
             let Accepted { prepared, record, cached, .. } = *accepted;
+            remember(services, instance, &prepared, &trees);
             return Ok(BuiltEnvironment { prepared, record, cached });
         }
         Chosen::Given(resolved, source) => (resolved, source),
@@ -241,6 +294,7 @@ pub async fn build_environment(
     let subject = trees.subject();
     let prepared = environments.prepare(&resolved, &subject, &told, cancel).await;
     let prepared = prepared.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?;
+    remember(services, instance, &prepared, &trees);
     let (record, known) = environments.prove_given(&resolved, &prepared, &subject, source, redo, step, cancel).await;
     if record.failure.as_ref().is_some_and(|failure| failure.reason == InfraReason::Interrupted) {
         return Err(interrupted().into());

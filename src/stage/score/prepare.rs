@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::causes::{packages_of, toolchain_of};
 use super::environment::{Chosen, choose, resolve_own};
+use super::held;
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use super::state::State;
@@ -18,9 +19,10 @@ use crate::engine::{Cause, Event, Scope, time};
 use crate::environment::{BuildSubject, EnvironmentError, Prepared, Resolved, SpecSource};
 use crate::fault;
 use crate::model::{Digest, EnvironmentSpec, InfraReason, Instance, Revision};
-use crate::repo::{ChangeSet, RepoError, RepoSources, TreePath, TreeReader, apply_patch};
+use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
-use crate::store::cache::{self, Bucket};
+use crate::store::Held;
+use crate::store::cache;
 
 /// Why an instance cannot be run here.
 #[derive(Debug, Clone)]
@@ -93,6 +95,8 @@ pub(super) struct Ready {
     pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
+    /// Keeps the trees in the cache.
+    _held: Vec<Held>,
 }
 
 /// The digest of a state's changes, and the paths that are head's in it.
@@ -150,9 +154,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         Some(resolved) => Chosen::Given(Box::new(resolved), SpecSource::Benchmark),
         None => choose(&shared.services, job, &trees, false, &told, stop).await.map_err(|not| match not.why.class {
             _ if stop.is_cancelled() => interrupted(),
-            InfraReason::Network => {
-                shared.in_the_way(&Scope::Network, InfraReason::Network).unwrap_or(not.why)
-            }
+            InfraReason::Network => shared.in_the_way(&Scope::Network, InfraReason::Network).unwrap_or(not.why),
             _ => closed(not.why),
         })?,
     };
@@ -173,6 +175,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         Mount::Overlay { lowers, .. } => lowers.as_slice(),
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
+    remember(&shared.services, &job.instance, &environment, &trees);
 
     let folder = shared.services.scratch.path();
     let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
@@ -189,6 +192,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         laid: Mutex::default(),
         toolchain: toolchain_of(&resolved),
         scratch,
+        _held: trees.held,
     })
 }
 
@@ -245,6 +249,8 @@ pub(super) struct Trees {
     merged_snapshot: Option<PathBuf>,
     merged_tree: Option<String>,
     revisions: Vec<Result<Arc<State>, String>>,
+    /// Keeps all of them in the cache.
+    held: Vec<Held>,
 }
 
 impl Trees {
@@ -278,18 +284,12 @@ pub(super) fn trees_from(
     instance: &Instance,
     revisions: &[Revision],
 ) -> Result<Trees, Unavailable> {
-    let owner = services.sandbox.owner();
-    let repository = repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let (repository, held) = held::repository(services, repositories, &instance.repo)?;
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
-    let in_range = |from: &str, to: &str| repository.is_in_range(&head, from, to).map_err(|e| e.to_string());
-    let overridden = services.overrides.find(&instance.repo, &head, in_range);
-    let overridden = overridden.map_err(|e| Unavailable::new(InfraReason::Environment, e.to_string()))?.cloned();
-    let day = repository.day(&head).map_err(|e| of_repo(&e))?;
-    let bucket = Bucket::Snapshots.path(&services.cache);
-    let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
-    cache::used(&services.cache, repository.place());
-    cache::used(&services.cache, &snapshot.dir);
+    let (overridden, day) = by_hand(services, &repository, instance, &head)?;
+    let (snapshot, tree) = held::tree(services, &repository, &head)?;
     let mut trees = Trees {
+        held: held.into_iter().chain([tree]).collect(),
         snapshot: snapshot.dir,
         tree: snapshot.tree,
         day,
@@ -302,8 +302,8 @@ pub(super) fn trees_from(
     if let Some(merged) = &instance.merged_commit {
         let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
         trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
-        let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
-        cache::used(&services.cache, &snapshot.dir);
+        let (snapshot, held) = held::tree(services, &repository, &merged)?;
+        trees.held.push(held);
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
@@ -316,6 +316,27 @@ pub(super) fn trees_from(
 fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
     let applied = apply_patch(base, patch).map_err(|e| e.to_string())?;
     Ok(State::new(applied.changes, applied.log, Vec::new()))
+}
+
+/// Notes what an instance's environment was made of. That it can't be written is no reason to stop: a check then only
+/// says less.
+pub(super) fn remember(services: &Services, instance: &Instance, prepared: &Prepared, trees: &Trees) {
+    let folders: Vec<&Path> =
+        [Some(&trees.snapshot), trees.merged_snapshot.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let _ = services.environments.remember(instance.instance_id.folded(), prepared, &folders);
+}
+
+/// The environment that was given by hand for a commit, and the commit's day.
+pub(super) fn by_hand(
+    services: &Services,
+    repository: &Repository,
+    instance: &Instance,
+    head: &str,
+) -> Result<(Option<EnvironmentSpec>, jiff::civil::Date), Unavailable> {
+    let in_range = |from: &str, to: &str| repository.is_in_range(head, from, to).map_err(|e| e.to_string());
+    let overridden = services.overrides.find(&instance.repo, head, in_range);
+    let overridden = overridden.map_err(|e| Unavailable::new(InfraReason::Environment, e.to_string()))?.cloned();
+    Ok((overridden, repository.day(head).map_err(|e| of_repo(&e))?))
 }
 
 pub(super) fn interrupted() -> Unavailable {
