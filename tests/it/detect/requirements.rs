@@ -115,7 +115,7 @@ fn locks_pin_what_is_asked_for_and_what_that_surely_needs() {
 
 #[test]
 fn the_small_toml_reader_agrees_with_the_real_one() {
-    let check = r#"
+    let check = r##"
 import sys
 source = open(sys.argv[1]).read()
 space = {"__name__": "script"}
@@ -140,7 +140,7 @@ for text in ["a = ", "[a", "a = [1 2]", "= 1", "a = 'open", "[a]\nb = 1\n[a.b.c]
     except (ValueError, AttributeError, TypeError):
         continue
     raise AssertionError(text)
-"#;
+"##;
     let place = crate::support::root().join("environments/scripts/python_requirements.py");
     let Some(ran) = run(Command::new("python3").args(["-I", "-c", check]).arg(place)) else { return };
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
