@@ -164,6 +164,24 @@ impl Recipe {
         let (kind, digest) = (format!("{}-build", definition.name), digest_json(&key));
         Ok(Some(Self { steps, variables, key, kind, digest }))
     }
+
+    /// Its steps, for other ways to run them: each with its words, its current directory and its own variables.
+    pub fn commands(self) -> Vec<(StepDefinition, Vec<String>, String, BTreeMap<String, String>)> {
+        let of = |step: Step| {
+            let definition = StepDefinition {
+                name: step.name,
+                argv: Vec::new(),
+                when: Vec::new(),
+                network: false,
+                optional: step.optional,
+                enough: false,
+                cwd: None,
+                variables: BTreeMap::new(),
+            };
+            (definition, step.argv, step.cwd, step.variables)
+        };
+        self.steps.into_iter().map(of).collect()
+    }
 }
 
 /// The definition's steps that apply, then the spec's own.

@@ -65,7 +65,7 @@ pub struct Prepared {
     /// The toolchain.
     pub toolchain: Value,
     /// The layers, in the order in which they are made: kind and digest.
-    pub layers: Vec<MadeLayer>,
+    pub made: Vec<MadeLayer>,
     /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
     pub held: Vec<Arc<Held>>,
 }
@@ -254,7 +254,7 @@ impl Environments {
         Made::read(&self.settings.cache, name)
     }
 
-    fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
+    pub(super) fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
         Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
     }
 
@@ -336,7 +336,7 @@ impl Environments {
         }));
         let held = ready.iter().map(|layer| &layer.held).chain([&built.held]).flatten().cloned().collect();
         Ok(Prepared {
-            layers: states.into_iter().map(MadeLayer::from).collect(),
+            made: states.into_iter().map(MadeLayer::from).collect(),
             held,
             digest,
             root: resolved.root.clone(),
