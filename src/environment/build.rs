@@ -76,7 +76,7 @@ impl Build<'_> {
         }
         let draft = self.layers.start(&kind, &digest, &turn)?;
         let workspace = draft.folder("workspace")?;
-        let mut mounts = self.plan.resolved.toolchain.mounts();
+        let mut mounts = self.plan.resolved.toolchain_mounts();
         mounts.push(Mount::Overlay {
             lowers: vec![self.plan.subject.snapshot.clone()],
             target: PathBuf::from(WORKSPACE),

@@ -17,6 +17,7 @@
 //! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
 //! ```
 
+pub mod archive;
 mod base;
 mod build;
 mod condition;
@@ -31,6 +32,7 @@ mod network;
 mod plan;
 mod prepare;
 mod proof;
+mod resolve;
 mod resolved;
 mod run;
 mod settings;
@@ -40,8 +42,11 @@ mod toolchain;
 mod tracked;
 mod trouble;
 mod version;
+mod waiting;
 
-pub use base::BaseDefinition;
+pub use base::{
+    Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe, Source,
+};
 pub use condition::{Condition, Facts};
 pub use definition::Definition;
 pub use definitions::Definitions;

@@ -1,5 +1,6 @@
 //! `redgreen env`: one file a verb.
 
+mod base;
 mod build;
 mod list;
 
@@ -7,7 +8,7 @@ use clap::Subcommand;
 
 use super::Outcome;
 
-/// Build environments ahead, or list the definitions.
+/// Build environments ahead, make what they stand on, or list the definitions.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -16,12 +17,14 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Base(Box<base::Args>),
     Build(Box<build::Args>),
     List(list::Args),
 }
 
 pub(super) fn run(args: Args) -> Outcome {
     match args.verb {
+        Verb::Base(args) => base::run(*args),
         Verb::Build(args) => build::run(*args),
         Verb::List(args) => list::run(args),
     }

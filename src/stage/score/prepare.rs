@@ -115,8 +115,16 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     };
     // The toolchain first: a missing one must be infra now and not an old answer from the records.
     let resolved = {
-        let (services, job) = (shared.services.clone(), job.clone());
-        blocking(move || resolve(&services.environments, &job.instance, &job.comments)).await.map_err(|why| {
+        let (own, job) = (shared.clone(), job.clone());
+        let work = move || {
+            // A base may have to be made, which takes its time.
+            let told = |text: &str| {
+                let (instance_id, step) = (job.instance.instance_id.clone(), text.to_owned());
+                own.events.send(Event::Preparing { instance_id, step });
+            };
+            resolve(&own.services.environments, &job.instance, &job.comments, &told, &own.scheduler.stop)
+        };
+        blocking(work).await.map_err(|why| {
             let closed = why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class));
             closed.unwrap_or(why)
         })?
@@ -279,7 +287,13 @@ fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
 
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
 /// oracles need. A framework that is a package (pytest) comes from a layer and never from the host.
-fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
+fn resolve(
+    environments: &Environments,
+    instance: &Instance,
+    comments: &[CommentId],
+    progress: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
     let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
         language: default_language(&frameworks, &instance.language),
@@ -295,7 +309,8 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         extra: Default::default(),
     });
     let version = spec.version.as_deref().unwrap_or_default();
-    let resolved = environments.resolve(&spec).map_err(|e| Unavailable::of_environment(&e, None, version))?;
+    let resolved = environments.resolve_with(&spec, progress, cancel);
+    let resolved = resolved.map_err(|e| Unavailable::of_environment(&e, None, version))?;
     // What an environment says is taken at its word; one that nobody described gets what its oracles need.
     let bare = instance.environment.is_none() && resolved.definition.name == "python";
     Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
@@ -313,8 +328,20 @@ pub async fn build_environment(
     cancel: &CancellationToken,
 ) -> Result<Prepared, Unavailable> {
     let resolved = {
+        // A base may have to be made: what is said of that comes through a channel, as the work has a thread of its own.
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
         let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
-        blocking(move || resolve(&services.environments, &instance, &comments)).await?
+        let stop = cancel.clone();
+        let work = blocking(move || {
+            let told = |text: &str| drop(sender.send(text.to_owned()));
+            resolve(&services.environments, &instance, &comments, &told, &stop)
+        });
+        let listen = async {
+            while let Some(text) = receiver.recv().await {
+                step(&text);
+            }
+        };
+        tokio::join!(work, listen).0?
     };
     step("repository");
     let trees = {
