@@ -58,6 +58,11 @@ pub struct Prepared {
     pub lock: Value,
     /// The toolchain.
     pub toolchain: Value,
+    /// The dependency layers' folders in the cache with the paths where they are mounted, in the order in which they were
+    /// made; also those that only builds see.
+    pub layers: Vec<(PathBuf, PathBuf)>,
+    /// The build layer's folder in the cache, where there is one.
+    pub build: Option<PathBuf>,
 }
 
 /// Finds toolchains and makes environments.
@@ -198,6 +203,11 @@ impl Environments {
             rebuild: resolved.spec.rebuild.clone(),
             lock,
             toolchain: serde_json::to_value(resolved.toolchain.as_ref()).unwrap_or_default(),
+            layers: ready
+                .iter()
+                .filter_map(|layer| Some((layer.root.parent()?.to_owned(), layer.definition.path.clone().into())))
+                .collect(),
+            build: built.folder,
         })
     }
 }

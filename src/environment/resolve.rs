@@ -89,6 +89,33 @@ impl Environments {
         Ok(Resolved { spec: spec.clone(), definition, toolchain, root })
     }
 
+    /// The same on a base, whatever the sandbox takes: the one that the spec names, else the one with the version of the
+    /// host's toolchain.
+    ///
+    /// # Errors
+    /// As [`resolve_with`](Self::resolve_with), and [`EnvironmentError::NoBaseOfVersion`].
+    pub fn resolve_on_base(
+        &self,
+        spec: &EnvironmentSpec,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Resolved, EnvironmentError> {
+        let resolved = self.resolve_with(spec, progress, cancel)?;
+        if resolved.root != Root::Host {
+            return Ok(resolved);
+        }
+        let (definition, version) = (&resolved.definition, &resolved.toolchain.version);
+        let base = Bases::of_version(definition, version).ok_or_else(|| EnvironmentError::NoBaseOfVersion {
+            language: definition.name.clone(),
+            wanted: version.clone(),
+            known: definition.bases.iter().map(|base| base.name.clone()).collect(),
+        })?;
+        let mut spec = spec.clone();
+        // The base may have another patch release: what the spec wants still holds, what the host has does not.
+        spec.base = Some(base.name.clone());
+        self.resolve_with(&spec, progress, cancel)
+    }
+
     fn stand(&self, definition: &Definition, wish: &Wish, ears: Ears<'_>) -> Result<Standing, EnvironmentError> {
         let has_host = self.sandbox.has_host_root();
         match wish.base.as_deref() {

@@ -2,6 +2,8 @@
 
 mod base;
 mod build;
+mod export;
+mod import;
 mod list;
 
 use clap::Subcommand;
@@ -19,6 +21,8 @@ pub(super) struct Args {
 enum Verb {
     Base(Box<base::Args>),
     Build(Box<build::Args>),
+    Export(Box<export::Args>),
+    Import(import::Args),
     List(list::Args),
 }
 
@@ -26,6 +30,8 @@ pub(super) fn run(args: Args) -> Outcome {
     match args.verb {
         Verb::Base(args) => base::run(*args),
         Verb::Build(args) => build::run(*args),
+        Verb::Export(args) => export::run(*args),
+        Verb::Import(args) => import::run(args),
         Verb::List(args) => list::run(args),
     }
 }

@@ -9,7 +9,7 @@ use sha2::{Digest as _, Sha256};
 use super::error::ArchiveError;
 use super::oci::{Config, Descriptor, DockerManifest, Index, Manifest, sha256_of};
 use super::part::Part;
-use super::tree::{Kind, Tree};
+use super::tree::{Kind, Tree, Whiteouts};
 
 /// The longest JSON document that is read.
 const LONGEST_DOCUMENT: u64 = 16 << 20;
@@ -46,7 +46,7 @@ impl Blobs {
         }
         let part = plain(&Part::whole(path)?, &path.display().to_string(), work, go)?;
         let mut tree = Tree::default();
-        tree.put(&part, &path.display().to_string())?;
+        tree.put(&part, &path.display().to_string(), Whiteouts::Apply)?;
         Ok(Self::Archive { path: path.to_owned(), tree })
     }
 
@@ -204,7 +204,7 @@ fn of_layout(
     let mut tree = Tree::default();
     for layer in &manifest.layers {
         let part = plain(&blobs.blob(layer, go)?, &layer.digest, work, go)?;
-        tree.put(&part, &layer.digest)?;
+        tree.put(&part, &layer.digest, Whiteouts::Apply)?;
     }
     Ok(image(tree, config))
 }
@@ -238,7 +238,7 @@ fn of_docker(
             let problem = format!("(`{name}`) has another content than its digest says");
             return Err(ArchiveError::Damaged { archive: blobs.path().to_owned(), digest: digest.clone(), problem });
         }
-        tree.put(&part, name)?;
+        tree.put(&part, name, Whiteouts::Apply)?;
     }
     Ok(image(tree, config))
 }

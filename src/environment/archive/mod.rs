@@ -9,6 +9,6 @@ mod write;
 
 pub use error::ArchiveError;
 pub use image::{Blobs, Image, manifest_of, open, sha256};
-pub use part::Part;
-pub use tree::{Kind, Node, Tree};
+pub use part::{Part, Place};
+pub use tree::{Kind, Node, OPAQUE, Tree, WHITEOUT, Whiteouts};
 pub use write::{TarWriter, unpack};

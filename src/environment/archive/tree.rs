@@ -14,8 +14,10 @@ use tar::EntryType;
 use super::error::ArchiveError;
 use super::part::Part;
 
-const WHITEOUT: &[u8] = b".wh.";
-const OPAQUE: &[u8] = b".wh..wh..opq";
+/// How the names of whiteouts begin.
+pub const WHITEOUT: &[u8] = b".wh.";
+/// The whiteout of all that layers below have in its folder.
+pub const OPAQUE: &[u8] = b".wh..wh..opq";
 /// Other names of this kind are the file system's own, and mean nothing in an archive.
 const OWN: &[u8] = b".wh..wh.";
 /// More entries than any system has: an archive with more is a mistake or an attack.
@@ -36,6 +38,17 @@ pub struct Node {
     pub gid: u64,
     /// When it was changed, in seconds since 1970.
     pub time: u64,
+    /// And nanoseconds.
+    pub nanos: u32,
+}
+
+/// What becomes of whiteouts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whiteouts {
+    /// What they stand for is removed.
+    Apply,
+    /// They are files like others.
+    Keep,
 }
 
 /// What lies at a path.
@@ -103,14 +116,15 @@ impl Tree {
     ///
     /// # Errors
     /// [`ArchiveError::Malformed`]: broken, cut off, or with names that lead out of it.
-    pub fn put(&mut self, layer: &Part, name: &str) -> Result<(), ArchiveError> {
+    pub fn put(&mut self, layer: &Part, name: &str, whiteouts: Whiteouts) -> Result<(), ArchiveError> {
         let bad = |problem: String| ArchiveError::malformed(name, problem);
         let mut archive = tar::Archive::new(layer.clone());
         let mut own = BTreeMap::new();
         let (mut removed, mut emptied) = (Vec::new(), Vec::new());
         let mut count = 0;
         for entry in archive.entries_with_seek().map_err(|e| bad(e.to_string()))? {
-            let entry = entry.map_err(|e| bad(format!("not a tar archive, or cut off: {e}")))?;
+            let mut entry = entry.map_err(|e| bad(format!("not a tar archive, or cut off: {e}")))?;
+            let exact = exact_time(&mut entry);
             count += 1;
             if count > MOST_ENTRIES {
                 return Err(bad(format!("more than {MOST_ENTRIES} entries")));
@@ -121,11 +135,12 @@ impl Tree {
                 return Err(bad(format!("the entry `{shown}` leads out of it")));
             };
             let Some(last) = path.file_name().map(OsStr::as_bytes) else { continue };
-            if last == OPAQUE {
+            let apply = whiteouts == Whiteouts::Apply;
+            if apply && last == OPAQUE {
                 emptied.push(path.parent().unwrap_or(Path::new("")).to_owned());
                 continue;
             }
-            if let Some(hidden) = last.strip_prefix(WHITEOUT).filter(|_| !last.starts_with(OWN)) {
+            if let Some(hidden) = last.strip_prefix(WHITEOUT).filter(|_| apply && !last.starts_with(OWN)) {
                 removed.push(path.with_file_name(OsStr::from_bytes(hidden)));
                 continue;
             }
@@ -161,12 +176,17 @@ impl Tree {
                 _ => continue,
             };
             let number = |what: std::io::Result<u64>| what.map_err(|e| bad(format!("the entry `{shown}`: {e}")));
+            let (time, nanos) = match exact {
+                Some(exact) => exact,
+                None => (number(header.mtime())?, 0),
+            };
             let node = Node {
                 kind,
                 mode: header.mode().map_err(|e| bad(format!("the entry `{shown}`: {e}")))? & 0o777,
                 uid: number(header.uid())?,
                 gid: number(header.gid())?,
-                time: number(header.mtime())?,
+                time,
+                nanos,
             };
             own.insert(path, node);
         }
@@ -186,7 +206,7 @@ impl Tree {
     ///
     /// # Errors
     /// When a parent of it in the same layer is no folder.
-    fn insert(&mut self, path: PathBuf, node: Node, name: &str) -> Result<(), ArchiveError> {
+    pub fn insert(&mut self, path: PathBuf, node: Node, name: &str) -> Result<(), ArchiveError> {
         let mut at = PathBuf::new();
         for part in path.parent().unwrap_or(Path::new("")) {
             at.push(part);
@@ -229,7 +249,16 @@ impl Tree {
 
 /// A folder that an archive did not name.
 fn folder() -> Node {
-    Node { kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0 }
+    Node { kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0, nanos: 0 }
+}
+
+/// The time in an entry's extended header, which has parts of seconds.
+fn exact_time(entry: &mut tar::Entry<'_, impl std::io::Read>) -> Option<(u64, u32)> {
+    let extensions = entry.pax_extensions().ok()??;
+    let text = extensions.flatten().find(|e| e.key_bytes() == b"mtime")?.value().ok()?.to_owned();
+    let (seconds, rest) = text.split_once('.').unwrap_or((&text, ""));
+    let digits: String = rest.chars().chain(std::iter::repeat('0')).take(9).collect();
+    Some((seconds.parse().ok()?, digits.parse().ok()?))
 }
 
 /// The path of an entry, relative to the root; empty for the root itself, `None` for what leads out or is too long.

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use tar::{EntryType, Header};
 
+use super::part::{Part, Place};
 use super::tree::{Kind, Node, Tree};
 
 /// Writes tar archives that are the same for the same input: nothing but what is given goes into a header.
@@ -28,6 +29,9 @@ impl<W: Write> TarWriter<W> {
         header.set_gid(node.gid);
         header.set_mtime(node.time);
         header.set_size(0);
+        if node.nanos > 0 && !matches!(node.kind, Kind::File(_) if same.is_some()) {
+            self.exact_time(node)?;
+        }
         match (&node.kind, same) {
             (Kind::File(_), Some(same)) => {
                 header.set_entry_type(EntryType::Link);
@@ -52,6 +56,27 @@ impl<W: Write> TarWriter<W> {
         }
     }
 
+    /// Parts of a second only go into an extended header, before the entry's own. Build tools compare them.
+    fn exact_time(&mut self, node: &Node) -> std::io::Result<()> {
+        let value = format!(" mtime={}.{:09}\n", node.time, node.nanos);
+        // The record's length counts its own digits.
+        let mut length = value.len() + 2;
+        while format!("{length}{value}").len() > length {
+            length += 1;
+        }
+        let record = format!("{length}{value}");
+        let mut header = Header::new_ustar();
+        header.set_entry_type(EntryType::XHeader);
+        header.set_mode(0o644);
+        header.set_uid(0);
+        header.set_gid(0);
+        header.set_mtime(0);
+        header.set_size(record.len() as u64);
+        header.set_path("pax")?;
+        header.set_cksum();
+        self.builder.append(&header, record.as_bytes())
+    }
+
     /// Adds all of a tree. `go` is asked before each node whether to go on.
     pub fn add_tree(&mut self, tree: &Tree, go: &dyn Fn() -> std::io::Result<()>) -> std::io::Result<()> {
         let mut links = Links::default();
@@ -74,6 +99,18 @@ impl<W: Write> TarWriter<W> {
         self.builder.append_data(&mut header, path, bytes)
     }
 
+    /// Adds a file, which belongs to root and has no time.
+    pub fn add_file(&mut self, path: &str, part: Part) -> std::io::Result<()> {
+        let node = Node { kind: Kind::File(part), mode: 0o644, uid: 0, gid: 0, time: 0, nanos: 0 };
+        self.add(Path::new(path), &node, None)
+    }
+
+    /// Adds a folder, which belongs to root and has no time.
+    pub fn add_folder(&mut self, path: &str) -> std::io::Result<()> {
+        let node = Node { kind: Kind::Folder, mode: 0o755, uid: 0, gid: 0, time: 0, nanos: 0 };
+        self.add(Path::new(path), &node, None)
+    }
+
     /// Ends the archive.
     pub fn finish(self) -> std::io::Result<W> {
         self.builder.into_inner()
@@ -82,7 +119,7 @@ impl<W: Write> TarWriter<W> {
 
 /// Which files are other names of one before them.
 #[derive(Default)]
-struct Links<'a>(HashMap<(usize, u64), &'a Path>);
+struct Links<'a>(HashMap<Place, &'a Path>);
 
 impl<'a> Links<'a> {
     /// The first name of the same file, if there was one. Empty files are nobody's other names: their places say nothing.
@@ -116,7 +153,7 @@ pub fn unpack(tree: &Tree, to: &Path, go: &dyn Fn() -> std::io::Result<()>) -> s
             Kind::Folder => {
                 // Everybody must get in, and we must be able to fill it and to remove it again.
                 std::fs::DirBuilder::new().mode(0o755).create(&at).map_err(|e| of(&at, &e))?;
-                folders.push((at, node.time));
+                folders.push((at, time(node)));
             }
             Kind::Link(link) => std::os::unix::fs::symlink(link, &at).map_err(|e| of(&at, &e))?,
             Kind::File(part) => {
@@ -128,18 +165,18 @@ pub fn unpack(tree: &Tree, to: &Path, go: &dyn Fn() -> std::io::Result<()>) -> s
                 let file = std::fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(&at);
                 let mut file = file.map_err(|e| of(&at, &e))?;
                 copy(part.clone(), &mut file).map_err(|e| of(&at, &e))?;
-                file.set_modified(time(node.time)).map_err(|e| of(&at, &e))?;
+                file.set_modified(time(node)).map_err(|e| of(&at, &e))?;
             }
         }
     }
     for (folder, changed) in folders.iter().rev() {
-        std::fs::File::open(folder).and_then(|f| f.set_modified(time(*changed))).map_err(|e| of(folder, &e))?;
+        std::fs::File::open(folder).and_then(|f| f.set_modified(*changed)).map_err(|e| of(folder, &e))?;
     }
     Ok(())
 }
 
-fn time(seconds: u64) -> std::time::SystemTime {
-    let since = std::time::Duration::from_secs(seconds);
+fn time(node: &Node) -> std::time::SystemTime {
+    let since = std::time::Duration::new(node.time, node.nanos);
     std::time::SystemTime::UNIX_EPOCH.checked_add(since).unwrap_or(std::time::SystemTime::UNIX_EPOCH)
 }
 

@@ -86,7 +86,11 @@ pub fn clean(tree: &mut Tree, debian: bool) {
 /// give the same archive. `began`: when the installation began, in seconds since 1970.
 pub fn settle_times(tree: &mut Tree, began: u64) {
     let newest = tree.iter().map(|(_, node)| node.time).filter(|time| *time < began).max().unwrap_or_default();
-    tree.change(|_, node| node.time = node.time.min(newest));
+    tree.change(|_, node| {
+        if node.time >= newest {
+            (node.time, node.nanos) = (newest, 0);
+        }
+    });
 }
 
 /// Whether a tree is a system that commands can run in.
@@ -137,7 +141,7 @@ mod tests {
         }
         fs_err::write(&path, builder.into_inner().unwrap()).unwrap();
         let mut tree = Tree::default();
-        tree.put(&Part::whole(&path).unwrap(), "x.tar").unwrap();
+        tree.put(&Part::whole(&path).unwrap(), "x.tar", crate::environment::archive::Whiteouts::Apply).unwrap();
         tree
     }
 

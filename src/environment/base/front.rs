@@ -17,7 +17,7 @@ use super::make::Told;
 use super::recipe::{Named, Recipe, Source, architecture, named};
 use super::shelf::{Base, Content, Shelf};
 use super::{engine, recipe};
-use crate::environment::archive::{self, ArchiveError, Part, Tree};
+use crate::environment::archive::{self, ArchiveError, Part, Tree, Whiteouts};
 use crate::environment::settings::HostVariables;
 use crate::environment::version::{at_least, matches_prefix};
 use crate::environment::{Definition, Definitions, NetworkSettings, strip_credentials};
@@ -321,6 +321,11 @@ impl Bases {
         Ok(out.into_values().collect())
     }
 
+    /// The base with this content, if it is in the cache.
+    pub fn with_content(&self, content: &str) -> Option<Base> {
+        self.shelf.all().into_iter().find(|base| base.record.content.as_str() == content)
+    }
+
     /// The cache's lock file.
     ///
     /// # Errors
@@ -372,7 +377,7 @@ impl Bases {
         }
         let draft = self.shelf.start(&digest)?;
         let mut tree = Tree::default();
-        tree.put(part, name)?;
+        tree.put(part, name, Whiteouts::Apply)?;
         let content = Content { tree, origin: record.origin.clone(), variables: record.variables.clone() };
         let base = self.shelf.put(draft, &record.name, &record.recipe, content, Instant::now(), &told)?;
         if base.record.content != record.content {
@@ -530,7 +535,7 @@ fn of_debian(debian: &Debian<'_>, wanted: &Wanted<'_>, work: &Path, told: &Told<
     let began = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     let archive = debian.make(wanted, work, told)?;
     let mut tree = Tree::default();
-    tree.put(&Part::whole(&archive)?, "the archive of mmdebstrap")?;
+    tree.put(&Part::whole(&archive)?, "the archive of mmdebstrap", Whiteouts::Apply)?;
     clean(&mut tree, true);
     settle_times(&mut tree, began);
     let origin = format!("Debian {} from {}", wanted.release, strip_credentials(&debian.mirror).0);

@@ -122,7 +122,8 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
                 let (instance_id, step) = (job.instance.instance_id.clone(), text.to_owned());
                 own.events.send(Event::Preparing { instance_id, step });
             };
-            resolve(&own.services.environments, &job.instance, &job.comments, &told, &own.scheduler.stop)
+            let stop = &own.scheduler.stop;
+            resolve(&own.services.environments, &job.instance, &job.comments, &Ground::AsIs, &told, stop)
         };
         blocking(work).await.map_err(|why| {
             let closed = why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class));
@@ -291,11 +292,12 @@ fn resolve(
     environments: &Environments,
     instance: &Instance,
     comments: &[CommentId],
+    ground: &Ground,
     progress: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
-    let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
+    let mut spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
         language: default_language(&frameworks, &instance.language),
         version: None,
         packages: Vec::new(),
@@ -308,12 +310,27 @@ fn resolve(
         system_packages: Vec::new(),
         extra: Default::default(),
     });
+    if let Ground::Base(Some(base)) = ground {
+        spec.base = Some(base.clone());
+    }
     let version = spec.version.as_deref().unwrap_or_default();
-    let resolved = environments.resolve_with(&spec, progress, cancel);
+    let resolved = match ground {
+        Ground::AsIs => environments.resolve_with(&spec, progress, cancel),
+        Ground::Base(_) => environments.resolve_on_base(&spec, progress, cancel),
+    };
     let resolved = resolved.map_err(|e| Unavailable::of_environment(&e, None, version))?;
     // What an environment says is taken at its word; one that nobody described gets what its oracles need.
     let bare = instance.environment.is_none() && resolved.definition.name == "python";
     Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
+}
+
+/// What an environment is to stand on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ground {
+    /// What its spec says, else what the sandbox takes.
+    AsIs,
+    /// A base: this one, else the spec's, else the one with the version of the host's toolchain.
+    Base(Option<String>),
 }
 
 /// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
@@ -327,14 +344,29 @@ pub async fn build_environment(
     step: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<Prepared, Unavailable> {
+    Ok(build_on(services, instance, comments, &Ground::AsIs, step, cancel).await?.0)
+}
+
+/// The same on a chosen ground, with the folder of the head's tree.
+///
+/// # Errors
+/// Why the environment is not to be had here.
+pub async fn build_on(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    ground: &Ground,
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<(Prepared, PathBuf), Unavailable> {
     let resolved = {
         // A base may have to be made: what is said of that comes through a channel, as the work has a thread of its own.
         let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
         let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
-        let stop = cancel.clone();
+        let (stop, ground) = (cancel.clone(), ground.clone());
         let work = blocking(move || {
             let told = |text: &str| drop(sender.send(text.to_owned()));
-            resolve(&services.environments, &instance, &comments, &told, &stop)
+            resolve(&services.environments, &instance, &comments, &ground, &told, &stop)
         });
         let listen = async {
             while let Some(text) = receiver.recv().await {
@@ -348,11 +380,8 @@ pub async fn build_environment(
         let (services, instance) = (services.clone(), instance.clone());
         blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services
-        .environments
-        .prepare(&resolved, &trees.subject(), step, cancel)
-        .await
-        .map_err(|e| of_environment(&e, Some(&resolved)))
+    let prepared = services.environments.prepare(&resolved, &trees.subject(), step, cancel).await;
+    Ok((prepared.map_err(|e| of_environment(&e, Some(&resolved)))?, trees.snapshot))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {
