@@ -297,6 +297,11 @@ pub trait Sandbox: Send + Sync {
     /// The host user and group that files must belong to so that a task can change them.
     fn owner(&self) -> (u32, u32);
 
+    /// Whether tasks can stand on the host's own system ([`Root::Host`]).
+    fn has_host_root(&self) -> bool {
+        true
+    }
+
     /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;
 
