@@ -62,7 +62,8 @@ pub(super) fn run(args: Args) -> Outcome {
     match made {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;
-            let environments = common::environments(&cache.value, true, &folders, &PhaseLimits::default(), sandbox)?;
+            let environments =
+                common::environments(&cache.value, true, &folders, &PhaseLimits::default(), sandbox, (None, None))?;
             let names: Vec<String> = environments.definitions().iter().map(|d| d.name.clone()).collect();
             for name in names {
                 lines.push(toolchain(&environments, &name));

@@ -1,6 +1,7 @@
 //! `redgreen rerun`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -66,6 +67,9 @@ pub(super) struct Args {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
+    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
+    overrides: Option<PathBuf>,
     #[command(flatten)]
     repositories: RepositoryOptions,
     #[command(flatten)]
@@ -228,8 +232,11 @@ fn means(
     settings.limits.memory = args.memory.unwrap_or(settings.limits.memory);
     let phases = settings.bounds.phases;
     let cache = args.cache.or(manifest.cache.as_deref());
-    let services =
+    let mut services =
         common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), &phases, bench)?;
+    if args.overrides.is_some() {
+        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
+    }
     let (events, mut receiver) = Events::channel();
     // Only what is being made is of interest here.
     std::thread::spawn(move || {

@@ -175,6 +175,22 @@ pub enum EnvironmentError {
     /// The cache can't be read or written.
     #[error("environment cache: {0}")]
     Io(#[from] std::io::Error),
+    /// The disk of the cache was full while a step ran, whatever that says of itself.
+    #[error("the disk of the cache `{}` was full while step `{step}` ran: what it made is not kept", cache.display())]
+    DiskFull {
+        /// The step.
+        step: String,
+        /// The cache.
+        cache: PathBuf,
+        /// What the step wrote, as evidence.
+        log: Vec<u8>,
+    },
+    /// A build was not begun, as there is too little room for it.
+    #[error("not begun: {said}")]
+    NoRoom {
+        /// What there is and what is needed.
+        said: String,
+    },
     /// The caller's token ended it.
     #[error("interrupted while the environment was being built")]
     Cancelled,
@@ -241,6 +257,7 @@ impl EnvironmentError {
             Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
                 InfraReason::Disk
             }
+            Self::DiskFull { .. } | Self::NoRoom { .. } => InfraReason::Disk,
             Self::Cancelled => InfraReason::Interrupted,
             Self::Earlier(error) => error.reason(),
             Self::Definition { .. }
@@ -249,6 +266,15 @@ impl EnvironmentError {
             | Self::Lock { .. }
             | Self::TrackedFiles { .. }
             | Self::Io(_) => InfraReason::Environment,
+        }
+    }
+
+    /// The base that is all that is missing, where it could be made.
+    pub fn base_to_make(&self) -> Option<&str> {
+        match self.root() {
+            Self::Base(BaseError::NotMade { name, .. }) => Some(name),
+            Self::NoBase { source: BaseError::NotMade { name, .. }, .. } => Some(name),
+            _ => None,
         }
     }
 
@@ -263,7 +289,7 @@ impl EnvironmentError {
     /// The log to keep as evidence, where there is one.
     pub fn log(&self) -> Option<&[u8]> {
         match self {
-            Self::Step { log, .. } | Self::TrackedFiles { log, .. } => Some(log),
+            Self::Step { log, .. } | Self::TrackedFiles { log, .. } | Self::DiskFull { log, .. } => Some(log),
             Self::Earlier(error) => error.log(),
             _ => None,
         }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 
@@ -13,6 +14,7 @@ use super::resolved::Resolved;
 use super::template::{UnknownName, Values, names};
 use crate::model::{Digest, digest_bytes};
 use crate::sandbox::{Mount, WORKSPACE};
+use crate::store::Held;
 
 /// Where the trees lie in a fetch.
 const HEAD: &str = "/subject/head";
@@ -29,6 +31,8 @@ pub(super) struct ReadyLayer<'a> {
     pub digest: Digest,
     pub root: PathBuf,
     pub lock: Value,
+    /// Keeps it in the cache.
+    pub held: Option<Arc<Held>>,
 }
 
 impl ReadyLayer<'_> {
@@ -103,6 +107,11 @@ impl<'a> Plan<'a> {
             values.lists.insert("requires".to_owned(), requires_of(requires, &self.subject.snapshot));
         }
         values
+    }
+
+    /// What conditions are asked of.
+    pub fn facts(&self) -> &Facts<'a> {
+        &self.facts
     }
 
     /// The values that texts of build steps see.
@@ -276,8 +285,6 @@ fn requires_of(definition: &RequiresDefinition, tree: &Path) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use super::super::toolchain::Toolchain;
     use super::*;
     use crate::environment::Definitions;
@@ -320,7 +327,7 @@ mod tests {
         let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
         for definition in plan.layers() {
             let digest = digest_json(&plan.layer_key(definition, &ready).unwrap());
-            ready.push(ReadyLayer { definition, digest, root: PathBuf::new(), lock: Value::Null });
+            ready.push(ReadyLayer { definition, digest, root: PathBuf::new(), lock: Value::Null, held: None });
         }
         ready.into_iter().map(|layer| (layer.definition.name.clone(), layer.digest)).collect()
     }

@@ -45,6 +45,25 @@ pub struct EnvironmentSpec {
     pub extra: Extra,
 }
 
+impl EnvironmentSpec {
+    /// A language and nothing else.
+    pub fn plain(language: &str) -> Self {
+        Self {
+            language: language.to_owned(),
+            version: None,
+            packages: Vec::new(),
+            project: ProjectMode::default(),
+            build_isolation: None,
+            variables: BTreeMap::new(),
+            rebuild: Vec::new(),
+            steps: Vec::new(),
+            base: None,
+            system_packages: Vec::new(),
+            extra: Extra::new(),
+        }
+    }
+}
+
 /// How the repository's own code is made importable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::PathBuf;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,9 @@ pub const WORKSPACE: &str = "/workspace";
 
 /// [`Isolation::workspace`] where workspaces are copied.
 pub const COPY: &str = "copy";
+
+/// How the note begins that a sandbox adds to a task's standard error when it was ended for what it left on disk.
+pub const OVER_DISK: &str = "redgreen: ended, as it left more than";
 
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
@@ -286,6 +290,10 @@ pub struct Seat {
     pub terminal: bool,
 }
 
+/// Is given what a command writes to its standard output and error while it runs, in the pieces in which it comes, before
+/// any cap. It is called on the thread that reads, so it must be quick.
+pub type Listener = Arc<dyn Fn(&[u8]) + Send + Sync>;
+
 /// What [`Sandbox::run`] gives.
 pub type RunFuture<'a> = Pin<Box<dyn Future<Output = Result<Exit, SandboxError>> + Send + 'a>>;
 
@@ -304,6 +312,12 @@ pub trait Sandbox: Send + Sync {
 
     /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;
+
+    /// The same, and a listener is given what the command writes while it runs. A sandbox that can't tell so early gives
+    /// it nothing.
+    fn run_heard<'a>(&'a self, task: &'a Task, _listener: Listener, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        self.run(task, cancel)
+    }
 
     /// Runs one task that somebody attends: its standard input, output and error are the seat's and are not captured.
     fn attend<'a>(&'a self, _task: &'a Task, _seat: Seat, _cancel: &'a CancellationToken) -> RunFuture<'a> {

@@ -15,6 +15,7 @@ mod leaks;
 mod load;
 mod oracle;
 mod pages;
+mod proof;
 mod quickstart;
 mod repo;
 mod resume;

@@ -2,15 +2,21 @@
 
 mod base;
 mod build;
+mod check;
+mod chosen;
+mod du;
 mod export;
+pub(super) mod gc;
 mod import;
 mod list;
+mod plan;
+mod shell;
 
 use clap::Subcommand;
 
 use super::Outcome;
 
-/// Build environments ahead, make what they stand on, or list the definitions.
+/// Build environments ahead, make what they stand on, look at them, sit down in one, make room.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,6 +29,11 @@ enum Verb {
     Build(Box<build::Args>),
     Export(Box<export::Args>),
     Import(import::Args),
+    Plan(Box<plan::Args>),
+    Check(Box<check::Args>),
+    Shell(Box<shell::Args>),
+    Du(du::Args),
+    Gc(gc::Args),
     List(list::Args),
 }
 
@@ -32,6 +43,11 @@ pub(super) fn run(args: Args) -> Outcome {
         Verb::Build(args) => build::run(*args),
         Verb::Export(args) => export::run(*args),
         Verb::Import(args) => import::run(args),
+        Verb::Plan(args) => plan::run(*args),
+        Verb::Check(args) => check::run(*args),
+        Verb::Shell(args) => shell::run(*args),
+        Verb::Du(args) => du::run(args),
+        Verb::Gc(args) => gc::run(args),
         Verb::List(args) => list::run(args),
     }
 }

@@ -215,8 +215,15 @@ impl Watched {
 
 /// The task with a shell in the command's place. What it writes is thrown away as ever.
 fn attended(task: &Task, terminal: bool) -> Task {
+    let oracle = shell_line(&task.argv);
+    let mut task = with_shell(task, terminal);
+    task.variables.insert(ORACLE_VARIABLE.to_owned(), oracle);
+    task
+}
+
+/// The task with a shell in the command's place, with time to sit in it.
+pub(super) fn with_shell(task: &Task, terminal: bool) -> Task {
     let mut task = task.clone();
-    task.variables.insert(ORACLE_VARIABLE.to_owned(), shell_line(&task.argv));
     let script = if terminal {
         "if command -v bash >/dev/null 2>&1; then exec bash --noprofile --norc -i; else exec sh -i; fi"
     } else {
