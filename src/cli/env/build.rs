@@ -29,6 +29,9 @@ pub(super) struct Args {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    /// Where to build: `local` (the default), `docker` or `none` (no isolation; for root, and only when typed).
+    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
+    sandbox: Option<String>,
     #[command(flatten)]
     phases: PhaseOption,
     #[command(flatten)]
@@ -58,8 +61,9 @@ pub(super) fn run(args: Args) -> Outcome {
             .into());
     }
     let phases = args.phases.resolve(&layers)?;
-    let services =
-        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
+    let (cache, repositories) = (&args.cache, &args.repositories);
+    let sandbox = args.sandbox.clone();
+    let services = common::services(&layers, cache, repositories, &args.definitions, sandbox, &phases, &bench)?;
     let runtime = runtime()?;
     let cancel = CancellationToken::new();
     let mut rows = Vec::new();
