@@ -4,6 +4,7 @@
 //! or are neither files, directories nor links, are refused or left out, and what is too much ends it.
 
 use std::io::{self, Read};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
 use fs_err as fs;
@@ -34,7 +35,8 @@ pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) 
     let mut directories = Vec::new();
     for entry in archive.entries()? {
         let mut entry = entry?;
-        let Some(path) = inside(&entry.path()?)? else { continue };
+        // The archive's one directory itself is `folder`.
+        let path = inside(&entry.path()?)?.unwrap_or_default();
         sum = sum.saturating_add(entry.size()).saturating_add(PER_FILE);
         if sum > limit {
             return Ok(Unpacked::TooMuch);
@@ -44,6 +46,7 @@ pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) 
         entry.set_unpack_xattrs(false);
         let at = folder.join(&path);
         match entry.header().entry_type() {
+            kind if kind != EntryType::Directory && path.as_os_str().is_empty() => {}
             EntryType::Directory => {
                 let mode = entry.header().mode()? & 0o7777;
                 let time = entry.header().mtime()?;
@@ -134,7 +137,7 @@ fn remove(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Makes `folder` hold exactly what `from` holds. `from` is emptied by it.
+/// Makes `folder` hold exactly what `from` holds, and look like it. `from` is emptied by it.
 ///
 /// # Errors
 ///
@@ -147,7 +150,9 @@ pub fn replace(folder: &Path, from: &Path) -> io::Result<()> {
         let entry = entry?;
         fs::rename(entry.path(), folder.join(entry.file_name()))?;
     }
-    Ok(())
+    let data = fs::metadata(from)?;
+    give(folder, (data.uid(), data.gid()))?;
+    fs::set_permissions(folder, data.permissions())
 }
 
 #[cfg(test)]

@@ -259,6 +259,8 @@ async fn watch(
     let mut group = None;
     let mut counters = Counters::default();
     let mut killed: Option<(Cause, tokio::time::Instant)> = None;
+    // A kill is over when the last output was taken from the engine's hands: reading must go on beside it.
+    let mut killing: Option<Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + '_>>> = None;
     let mut open = true;
     loop {
         let order = tokio::select! {
@@ -286,6 +288,11 @@ async fn watch(
                 };
                 // A command that reads no more is no mistake.
                 let _ = sent;
+                None
+            }
+            done = async { match &mut killing { Some(kill) => kill.await, None => std::future::pending().await } } => {
+                killing = None;
+                done?;
                 None
             }
             () = tokio::time::sleep_until(deadline), if killed.is_none() => Some(Cause::Deadline),
@@ -318,9 +325,10 @@ async fn watch(
         };
         if let Some(cause) = order {
             killed = Some((cause, tokio::time::Instant::now()));
-            container.kill().await?;
+            killing = Some(Box::pin(container.kill()));
         }
     }
+    drop(killing);
     if let Some(Some(group)) = &group {
         group.read(&mut counters);
     }

@@ -52,7 +52,7 @@ fn nothing_of_the_host_is_in_sight() {
     let Some(sandbox) = sandbox() else { return };
     let lower = owned_dir(sandbox, &[("f", "")]);
     let mut task = shell(
-        "ls /home /root /dev/sd* /dev/vd* /dev/kmsg /dev/mem /run/docker.sock /var/run/docker.sock 2>/dev/null; \
+        "ls /home; ls -d /root/* /dev/sd* /dev/vd* /dev/kmsg /dev/mem /run/docker.sock /var/run/docker.sock 2>/dev/null; \
          for path in /proc/sys/kernel/core_pattern /proc/sysrq-trigger /sys/kernel/mm; do \
          (echo x > $path) 2>/dev/null && echo wrote $path; done; cat /proc/kcore /proc/keys /proc/kallsyms 2>/dev/null; \
          ls /proc | grep -c '^[0-9]'; pwd; touch /tmp/a $HOME/b /dev/shm/c /var/tmp/d && echo $HOME; ulimit -c",
