@@ -258,6 +258,8 @@ pub(super) fn environments(
     settings.fetch_limits.wall = phases.fetch;
     settings.build_limits.wall = phases.build;
     settings.network = NetworkSettings::gather(&all);
+    settings.debian_mirror = variables::get("REDGREEN_DEBIAN_MIRROR");
+    settings.engine = variables::get("DOCKER_HOST");
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
 }
 

@@ -22,6 +22,8 @@ const STEP_MARK: &str = "==> ";
 /// What the build phase left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Built {
+    /// The layer's folder in the cache.
+    pub folder: Option<PathBuf>,
     /// Untracked outputs, if there are any.
     pub workspace: Option<PathBuf>,
     /// What was changed in dependency layers, by layer.
@@ -76,7 +78,7 @@ impl Build<'_> {
         }
         let draft = self.layers.start(&kind, &digest, &turn)?;
         let workspace = draft.folder("workspace")?;
-        let mut mounts = self.plan.resolved.toolchain.mounts();
+        let mut mounts = self.plan.resolved.toolchain_mounts();
         mounts.push(Mount::Overlay {
             lowers: vec![self.plan.subject.snapshot.clone()],
             target: PathBuf::from(WORKSPACE),
@@ -184,7 +186,7 @@ fn built(found: &Found, ready: &[ReadyLayer<'_>]) -> Result<Built, EnvironmentEr
             over.insert(name.clone(), folder);
         }
     }
-    Ok(Built { workspace: filled(found.folder.join("workspace"))?, over })
+    Ok(Built { folder: Some(found.folder.clone()), workspace: filled(found.folder.join("workspace"))?, over })
 }
 
 /// One script for all steps: a step must see what the ones before it wrote. Each is announced in the log, so that a

@@ -17,6 +17,7 @@
 //! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
 //! ```
 
+pub mod archive;
 mod base;
 mod build;
 mod condition;
@@ -31,6 +32,7 @@ mod network;
 mod plan;
 mod prepare;
 mod proof;
+mod resolve;
 mod resolved;
 mod run;
 mod settings;
@@ -38,10 +40,14 @@ mod strategy;
 mod template;
 mod toolchain;
 mod tracked;
+mod transfer;
 mod trouble;
 mod version;
+mod waiting;
 
-pub use base::BaseDefinition;
+pub use base::{
+    Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe, Source,
+};
 pub use condition::{Condition, Facts};
 pub use definition::Definition;
 pub use definitions::Definitions;
@@ -54,5 +60,6 @@ pub use resolved::Resolved;
 pub use settings::{HostVariables, Settings};
 pub use strategy::{RequirementsDefinition, StrategyDefinition};
 pub use toolchain::Toolchain;
+pub use transfer::{EnvironmentEntry, ExportItem, Exported, Imported, TransferError};
 pub use trouble::{FailureDefinition, FailureKind, RepairDefinition, SpecChange};
 pub use version::matches_prefix;

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::base::Bases;
 use super::build::Build;
 use super::deadline::Deadline;
 use super::definitions::Definitions;
@@ -15,11 +16,11 @@ use super::error::{EnvironmentError, Phase};
 use super::fetch::Fetch;
 use super::layers::Layers;
 use super::plan::{Plan, ReadyLayer};
+use super::resolve::{Looked, Wish};
 use super::resolved::Resolved;
 use super::run::Runner;
 use super::settings::Settings;
-use super::toolchain::{Toolchain, find};
-use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
+use crate::model::{Digest, InfraReason, digest_json};
 use crate::sandbox::{Mount, Root, Sandbox};
 
 /// The trees that an environment is made for.
@@ -57,21 +58,24 @@ pub struct Prepared {
     pub lock: Value,
     /// The toolchain.
     pub toolchain: Value,
+    /// The dependency layers' folders in the cache with the paths where they are mounted, in the order in which they were
+    /// made; also those that only builds see.
+    pub layers: Vec<(PathBuf, PathBuf)>,
+    /// The build layer's folder in the cache, where there is one.
+    pub build: Option<PathBuf>,
 }
-
-/// What came of looking for a toolchain.
-type Looked = Result<Arc<Toolchain>, Arc<EnvironmentError>>;
 
 /// Finds toolchains and makes environments.
 pub struct Environments {
-    settings: Settings,
-    definitions: Definitions,
-    sandbox: Arc<dyn Sandbox>,
-    layers: Layers,
-    /// What was found before, by definition and wanted version: a shim takes its time.
-    toolchains: Mutex<HashMap<(String, String), Looked>>,
+    pub(super) settings: Settings,
+    pub(super) definitions: Definitions,
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) layers: Layers,
+    pub(super) bases: Bases,
+    /// What was found before: a shim takes its time.
+    pub(super) toolchains: Mutex<HashMap<Wish, Looked>>,
     /// The network was given up while running.
-    without_network: AtomicBool,
+    pub(super) without_network: AtomicBool,
     /// Environments that can't be built, by what they are made of: other instances with the same one need not try.
     failed: Mutex<HashMap<Digest, Arc<EnvironmentError>>>,
 }
@@ -84,8 +88,9 @@ impl Environments {
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
         let definitions = Definitions::load(&settings.definitions)?;
         let layers = Layers::open(&settings.cache, sandbox.owner())?;
+        let bases = Bases::new(settings.bases(), definitions.clone())?;
         let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Ok(Self { settings, definitions, sandbox, layers, toolchains, without_network, failed })
+        Ok(Self { settings, definitions, sandbox, layers, bases, toolchains, without_network, failed })
     }
 
     /// From now on steps that need the network are refused, as with the setting `offline`.
@@ -93,45 +98,14 @@ impl Environments {
         self.without_network.store(true, Ordering::Relaxed);
     }
 
+    /// The bases that environments can stand on.
+    pub fn bases(&self) -> &Bases {
+        &self.bases
+    }
+
     /// The definitions in use.
     pub fn definitions(&self) -> &Definitions {
         &self.definitions
-    }
-
-    /// Finds the toolchain that a spec wants, behind its shims. Nothing is built.
-    ///
-    /// Blocks for as long as the toolchain's program takes to answer (some tenths of a second); the answer is kept.
-    ///
-    /// # Errors
-    /// [`EnvironmentError::UnknownLanguage`], [`EnvironmentError::ToolchainMissing`].
-    pub fn resolve(&self, spec: &EnvironmentSpec) -> Result<Resolved, EnvironmentError> {
-        let definition = self.definitions.get(&spec.language)?;
-        let wanted = spec.version.as_deref().unwrap_or_default().trim().to_owned();
-        let key = (definition.name.clone(), wanted.clone());
-        let known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let toolchain = match known {
-            Some(known) => known,
-            None => {
-                let settings = &self.settings;
-                let found = find(&definition.toolchain, &wanted, &settings.host, settings.probe_deadline);
-                let found = found.map(Arc::new).map_err(|search| {
-                    Arc::new(EnvironmentError::ToolchainMissing {
-                        language: definition.name.clone(),
-                        wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
-                            (Some(minimum), true) => format!(">={minimum}"),
-                            _ => wanted.clone(),
-                        },
-                        looked_at: search.looked_at,
-                        found: search.found,
-                    })
-                });
-                let mut known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner);
-                known.insert(key, found.clone());
-                found
-            }
-        };
-        let toolchain = toolchain.map_err(EnvironmentError::Earlier)?;
-        Ok(Resolved { spec: spec.clone(), definition, toolchain, root: Root::Host })
     }
 
     /// Makes what is missing of an environment, or takes it from the cache.
@@ -194,7 +168,7 @@ impl Environments {
         let build = Build { plan: &plan, layers, settings, runner, progress };
         let built = deadline.over(build.run(&ready)).await?;
 
-        let mut mounts = resolved.toolchain.mounts();
+        let mut mounts = resolved.toolchain_mounts();
         for layer in ready.iter().filter(|layer| layer.definition.runs) {
             mounts.push(match built.over.get(&layer.definition.name) {
                 Some(over) => Mount::Overlay {
@@ -229,6 +203,11 @@ impl Environments {
             rebuild: resolved.spec.rebuild.clone(),
             lock,
             toolchain: serde_json::to_value(resolved.toolchain.as_ref()).unwrap_or_default(),
+            layers: ready
+                .iter()
+                .filter_map(|layer| Some((layer.root.parent()?.to_owned(), layer.definition.path.clone().into())))
+                .collect(),
+            build: built.folder,
         })
     }
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::base::BaseSettings;
 use super::network::NetworkSettings;
 use crate::sandbox::Limits;
 
@@ -28,6 +29,12 @@ pub struct Settings {
     pub build_limits: Limits,
     /// How long a toolchain's probe may take.
     pub probe_deadline: Duration,
+    /// The Debian mirror that bases are made from; absent: the host's, else the common one.
+    pub debian_mirror: Option<String>,
+    /// Where the container engine listens that images are taken from (`unix://…`); absent: the usual socket.
+    pub engine: Option<String>,
+    /// A lock file that bases must agree with.
+    pub base_lock: Option<PathBuf>,
 }
 
 impl Settings {
@@ -52,6 +59,23 @@ impl Settings {
             fetch_limits: limits.clone(),
             build_limits: limits,
             probe_deadline: Duration::from_secs(30),
+            debian_mirror: None,
+            engine: None,
+            base_lock: None,
+        }
+    }
+
+    /// What making bases needs of them.
+    pub fn bases(&self) -> BaseSettings {
+        BaseSettings {
+            cache: self.cache.clone(),
+            offline: self.offline,
+            mirror: self.debian_mirror.clone(),
+            engine: self.engine.clone(),
+            network: self.network.clone(),
+            host: self.host.clone(),
+            deadline: self.fetch_limits.wall,
+            lock: self.base_lock.clone(),
         }
     }
 }

@@ -330,7 +330,7 @@ pub trait Sandbox: Send + Sync {
     /// The host user and group that files must belong to so that a task can change them.
     fn owner(&self) -> (u32, u32);
 
-    /// Whether tasks can stand on the host's own root file system ([`Root::Host`]).
+    /// Whether tasks can stand on the host's own system ([`Root::Host`]).
     fn has_host_root(&self) -> bool {
         true
     }

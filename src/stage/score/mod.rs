@@ -24,7 +24,7 @@ pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Whic
 pub use find::{FindError, Found, find_row, label};
 pub use inputs::{InputChange, input_changes};
 pub use plan::{InstancePlan, Plan, Selection, plan};
-pub use prepare::{Unavailable, build_environment};
+pub use prepare::{Ground, Unavailable, build_environment, build_on};
 pub use record::{OracleRecord, RECORD_SCHEMA, RecordView, STAGE};
 pub use roster::{Roster, RosterComment, RosterInstance, RosterTest};
 pub use row::{Row, RowState};

@@ -115,8 +115,17 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     };
     // The toolchain first: a missing one must be infra now and not an old answer from the records.
     let resolved = {
-        let (services, job) = (shared.services.clone(), job.clone());
-        blocking(move || resolve(&services.environments, &job.instance, &job.comments)).await.map_err(|why| {
+        let (own, job) = (shared.clone(), job.clone());
+        let work = move || {
+            // A base may have to be made, which takes its time.
+            let told = |text: &str| {
+                let (instance_id, step) = (job.instance.instance_id.clone(), text.to_owned());
+                own.events.send(Event::Preparing { instance_id, step });
+            };
+            let stop = &own.scheduler.stop;
+            resolve(&own.services.environments, &job.instance, &job.comments, &Ground::AsIs, &told, stop)
+        };
+        blocking(work).await.map_err(|why| {
             let closed = why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class));
             closed.unwrap_or(why)
         })?
@@ -279,9 +288,16 @@ fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
 
 /// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
 /// oracles need. A framework that is a package (pytest) comes from a layer and never from the host.
-fn resolve(environments: &Environments, instance: &Instance, comments: &[CommentId]) -> Result<Resolved, Unavailable> {
+fn resolve(
+    environments: &Environments,
+    instance: &Instance,
+    comments: &[CommentId],
+    ground: &Ground,
+    progress: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<Resolved, Unavailable> {
     let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
-    let spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
+    let mut spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
         language: default_language(&frameworks, &instance.language),
         version: None,
         packages: Vec::new(),
@@ -294,11 +310,27 @@ fn resolve(environments: &Environments, instance: &Instance, comments: &[Comment
         system_packages: Vec::new(),
         extra: Default::default(),
     });
+    if let Ground::Base(Some(base)) = ground {
+        spec.base = Some(base.clone());
+    }
     let version = spec.version.as_deref().unwrap_or_default();
-    let resolved = environments.resolve(&spec).map_err(|e| Unavailable::of_environment(&e, None, version))?;
+    let resolved = match ground {
+        Ground::AsIs => environments.resolve_with(&spec, progress, cancel),
+        Ground::Base(_) => environments.resolve_on_base(&spec, progress, cancel),
+    };
+    let resolved = resolved.map_err(|e| Unavailable::of_environment(&e, None, version))?;
     // What an environment says is taken at its word; one that nobody described gets what its oracles need.
     let bare = instance.environment.is_none() && resolved.definition.name == "python";
     Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
+}
+
+/// What an environment is to stand on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ground {
+    /// What its spec says, else what the sandbox takes.
+    AsIs,
+    /// A base: this one, else the spec's, else the one with the version of the host's toolchain.
+    Base(Option<String>),
 }
 
 /// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
@@ -312,20 +344,44 @@ pub async fn build_environment(
     step: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<Prepared, Unavailable> {
+    Ok(build_on(services, instance, comments, &Ground::AsIs, step, cancel).await?.0)
+}
+
+/// The same on a chosen ground, with the folder of the head's tree.
+///
+/// # Errors
+/// Why the environment is not to be had here.
+pub async fn build_on(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    ground: &Ground,
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<(Prepared, PathBuf), Unavailable> {
     let resolved = {
+        // A base may have to be made: what is said of that comes through a channel, as the work has a thread of its own.
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
         let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
-        blocking(move || resolve(&services.environments, &instance, &comments)).await?
+        let (stop, ground) = (cancel.clone(), ground.clone());
+        let work = blocking(move || {
+            let told = |text: &str| drop(sender.send(text.to_owned()));
+            resolve(&services.environments, &instance, &comments, &ground, &told, &stop)
+        });
+        let listen = async {
+            while let Some(text) = receiver.recv().await {
+                step(&text);
+            }
+        };
+        tokio::join!(work, listen).0?
     };
     step("repository");
     let trees = {
         let (services, instance) = (services.clone(), instance.clone());
         blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
     };
-    services
-        .environments
-        .prepare(&resolved, &trees.subject(), step, cancel)
-        .await
-        .map_err(|e| of_environment(&e, Some(&resolved)))
+    let prepared = services.environments.prepare(&resolved, &trees.subject(), step, cancel).await;
+    Ok((prepared.map_err(|e| of_environment(&e, Some(&resolved)))?, trees.snapshot))
 }
 
 fn default_language(frameworks: &[Framework], language: &str) -> String {

@@ -21,6 +21,7 @@ mod seccomp;
 mod spawner;
 mod supervisor;
 mod sys;
+mod system;
 mod watcher;
 
 use std::process::ExitCode;
