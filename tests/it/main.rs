@@ -7,6 +7,7 @@ mod channel;
 mod cli;
 mod configuration;
 mod crash;
+mod docker;
 mod docs;
 mod environment;
 mod hostile;
