@@ -9,6 +9,7 @@ mod configuration;
 mod crash;
 mod detect;
 mod disk_env;
+mod docker;
 mod docs;
 mod environment;
 mod hostile;
