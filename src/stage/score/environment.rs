@@ -152,9 +152,10 @@ pub(super) fn foresee(
         Some(Foreseen::Search(format!("the base {} is not made yet", error.base_to_make()?)))
     };
     if let Some(spec) = overridden.or(instance.environment.as_ref()) {
-        return match base_first(spec) {
+        let spec = environments.dated(spec.clone(), Some(day));
+        return match base_first(&spec) {
             Some(first) => Ok(first),
-            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, spec)?))),
+            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, &spec)?))),
         };
     }
     let frameworks = frameworks(instance, comments);
@@ -173,7 +174,7 @@ pub(super) fn foresee(
             Foreseen::Search(format!("to be found: {}{version}, by {}", detected.language, ways.join(", ")))
         }
         Known::Bare => {
-            let spec = bare_spec(&frameworks, &instance.language);
+            let spec = environments.dated(bare_spec(&frameworks, &instance.language), Some(day));
             if let Some(first) = base_first(&spec) {
                 return Ok(first);
             }
