@@ -178,13 +178,29 @@ mod tests {
         let compiled = compiled();
         for (language, line, expected) in [
             ("python", "ERROR: No matching distribution found for six==99", K::NoSuchVersion),
-            ("python", "ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)", K::NoSuchVersion),
-            ("python", "ERROR: Ignored the following versions that require a different python version: 6.0 Requires-Python >=3.12", K::NoSuchVersion),
+            (
+                "python",
+                "ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)",
+                K::NoSuchVersion,
+            ),
+            (
+                "python",
+                "ERROR: Ignored the following versions that require a different python version: 6.0 Requires-Python >=3.12",
+                K::NoSuchVersion,
+            ),
             ("python", "ERROR: Package 'x' requires a different Python: 3.11.7 not in '>=3.99'", K::NoSuchVersion),
-            ("python", "ERROR: Cannot install requests==2.31.0 and urllib3<1.20 because these package versions have conflicting dependencies.", K::VersionConflict),
+            (
+                "python",
+                "ERROR: Cannot install requests==2.31.0 and urllib3<1.20 because these package versions have conflicting dependencies.",
+                K::VersionConflict,
+            ),
             ("python", "ERROR: ResolutionImpossible: for help visit https://pip.pypa.io/", K::VersionConflict),
             ("python", "  × No solution found when resolving dependencies:", K::VersionConflict),
-            ("python", "WARNING: Retrying (Retry(total=4, ...)) after connection broken by 'NewConnectionError('...')': /simple/six/", K::Network),
+            (
+                "python",
+                "WARNING: Retrying (Retry(total=4, ...)) after connection broken by 'NewConnectionError('...')': /simple/six/",
+                K::Network,
+            ),
             ("python", "OSError: [Errno 28] No space left on device", K::Disk),
             ("python", "x86_64-linux-gnu-gcc: fatal error: Killed signal terminated program cc1plus", K::Memory),
             ("python", "src/a.c:1:10: fatal error: ffi.h: No such file or directory", K::MissingSystemPackage),
@@ -194,7 +210,11 @@ mod tests {
             ("python", "    error: command 'gcc' failed with exit status 1", K::Compiler),
             ("python", "/usr/bin/python3: No module named pytest", K::NoTestFramework),
             ("python", "ModuleNotFoundError: No module named 'pytest'", K::NoTestFramework),
-            ("python", "ERROR: usage: pytest [options]\\npytest: error: unrecognized arguments: --cov=x", K::NotCollected),
+            (
+                "python",
+                "ERROR: usage: pytest [options]\\npytest: error: unrecognized arguments: --cov=x",
+                K::NotCollected,
+            ),
             ("python", "own: ModuleNotFoundError: No module named 'own'", K::NotImportable),
             ("python", "own is imported from /usr/lib/x.py and not from the project", K::NotImportable),
             ("node", "npm error notarget No matching version found for lodash@99.", K::NoSuchVersion),
@@ -210,9 +230,17 @@ mod tests {
             ("rust", "error: linker `cc` not found", K::MissingSystemPackage),
             ("rust", "error[E0308]: mismatched types", K::Compiler),
             ("rust", "error: could not compile `c` (bin \"c\") due to 1 previous error", K::Compiler),
-            ("go", "go: errors parsing go.mod: /x/go.mod:3: invalid go version '1.21.0': must match format 1.23", K::Toolchain),
+            (
+                "go",
+                "go: errors parsing go.mod: /x/go.mod:3: invalid go version '1.21.0': must match format 1.23",
+                K::Toolchain,
+            ),
             ("go", "./a.go:3:7: undefined: x", K::Compiler),
-            ("go", "cgo: C compiler \"gcc\" not found: exec: \"gcc\": executable file not found in $PATH", K::MissingSystemPackage),
+            (
+                "go",
+                "cgo: C compiler \"gcc\" not found: exec: \"gcc\": executable file not found in $PATH",
+                K::MissingSystemPackage,
+            ),
             ("java", "[ERROR] COMPILATION ERROR : ", K::Compiler),
             ("java", "Fatal error compiling: error: release version 21 not supported", K::Toolchain),
             ("java", "Could not find artifact a:b:jar:1 in central", K::NoSuchVersion),
@@ -226,7 +254,8 @@ mod tests {
             ("c", "E: Unable to locate package rg-nope", K::MissingSystemPackage),
             ("c", "configure: error: C compiler cannot create executables", K::MissingSystemPackage),
         ] {
-            let found = compiled[language].failures.iter().find(|(pattern, _)| pattern.is_match(line)).map(|(_, kind)| *kind);
+            let found =
+                compiled[language].failures.iter().find(|(pattern, _)| pattern.is_match(line)).map(|(_, kind)| *kind);
             assert_eq!(found, Some(expected), "{language}: {line}");
         }
     }
