@@ -117,7 +117,12 @@ pub(super) fn run(args: Args) -> Outcome {
         for environment in &exported.environments {
             printer.data(&format!("{} {}\n", environment.instance_id, environment.tag))?;
         }
-        printer.data(&format!("{}: {} MB, {} blobs\n", out.display(), exported.bytes.div_ceil(1_000_000), exported.blobs))?;
+        printer.data(&format!(
+            "{}: {} MB, {} blobs\n",
+            out.display(),
+            exported.bytes.div_ceil(1_000_000),
+            exported.blobs
+        ))?;
     }
     Ok(Status::Done)
 }

@@ -30,8 +30,8 @@ mod toolchain;
 
 pub use definition::BaseDefinition;
 pub use error::BaseError;
-pub use front::{BaseSettings, BaseState, Bases, Listed};
 pub(super) use front::machine;
+pub use front::{BaseSettings, BaseState, Bases, Listed};
 pub(super) use host::missing_packages;
 pub use lock::{BaseLock, LockedBase};
 pub use recipe::{Recipe, Source};

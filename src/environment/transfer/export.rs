@@ -114,9 +114,11 @@ impl Writer<'_> {
         let Root::Base { digest, .. } = &prepared.root else {
             return Err(TransferError::OnHost { instance_id: item.instance_id.to_string() });
         };
-        let base = self.environments.bases().with_content(digest).ok_or_else(|| TransferError::NoLayer {
-            folder: PathBuf::from(digest),
-        })?;
+        let base = self
+            .environments
+            .bases()
+            .with_content(digest)
+            .ok_or_else(|| TransferError::NoLayer { folder: PathBuf::from(digest) })?;
         let mut layers = vec![self.base(&base)?];
         for (folder, path) in &prepared.layers {
             layers.push(self.layer(folder, &[("root".to_owned(), path.clone())])?.remove(0));
@@ -156,7 +158,8 @@ impl Writer<'_> {
             ("redgreen.environment".to_owned(), prepared.digest.to_string()),
             ("redgreen.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
-        let platform = Platform { architecture: crate::environment::base::machine().to_owned(), os: "linux".to_owned() };
+        let platform =
+            Platform { architecture: crate::environment::base::machine().to_owned(), os: "linux".to_owned() };
         let config = Config {
             architecture: platform.architecture.clone(),
             os: platform.os.clone(),

@@ -17,7 +17,8 @@ const MARKS: [&str; 2] = ["trusted.overlay.opaque", "user.overlay.opaque"];
 /// A folder's content at a path of an image. All of it belongs to root there.
 pub(super) fn of_folder(folder: &Path, at: &Path) -> Result<Tree, TransferError> {
     let mut tree = Tree::default();
-    let unfit = |path: &Path, problem: &str| TransferError::Unfit { path: path.to_owned(), problem: problem.to_owned() };
+    let unfit =
+        |path: &Path, problem: &str| TransferError::Unfit { path: path.to_owned(), problem: problem.to_owned() };
     for entry in walkdir::WalkDir::new(folder).sort_by_file_name() {
         let entry = entry.map_err(std::io::Error::from)?;
         let path = entry.path();

@@ -42,8 +42,7 @@ impl Environments {
         progress: &(dyn Fn(&str) + Send + Sync),
         cancel: &CancellationToken,
     ) -> Result<Imported, TransferError> {
-        let go =
-            || if cancel.is_cancelled() { Err(std::io::Error::other("interrupted")) } else { Ok(()) };
+        let go = || if cancel.is_cancelled() { Err(std::io::Error::other("interrupted")) } else { Ok(()) };
         let work = tempfile::Builder::new().prefix("import-").tempdir_in(work)?;
         let taking = || -> Result<Imported, TransferError> {
             progress(&format!("reading {}", archive.display()));
