@@ -109,12 +109,11 @@ pub fn root(folder: &Path, mark: &str) {
         write(path, "hunter2\n", 0o644);
     }
     // As old as what comes in packages.
-    let old = std::time::SystemTime::UNIX_EPOCH + std::time::Duration::from_secs(1_600_000_000);
+    let old = rustix::fs::Timespec { tv_sec: 1_600_000_000, tv_nsec: 0 };
+    let times = rustix::fs::Timestamps { last_access: old, last_modification: old };
     for entry in walkdir::WalkDir::new(folder).contents_first(true) {
-        let entry = entry.unwrap();
-        if !entry.file_type().is_symlink() {
-            fs::File::open(entry.path()).unwrap().file().set_modified(old).unwrap();
-        }
+        let (here, itself) = (rustix::fs::CWD, rustix::fs::AtFlags::SYMLINK_NOFOLLOW);
+        rustix::fs::utimensat(here, entry.unwrap().path(), &times, itself).unwrap();
     }
 }
 
