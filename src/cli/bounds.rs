@@ -14,8 +14,9 @@ use crate::stage::score::DiskSettings;
 #[derive(Debug, Clone, Default, clap::Args)]
 pub(super) struct PhaseOption {
     /// Deadlines of the phases before an oracle's own run, as `fetch=20m,build=1h`; may be repeated. `repository` (all
-    /// tries of a clone, checkout, patches) [default: 30m], `fetch` (packages) and `build` [default: 15m each],
-    /// `rebuild` (of one revision) [default: as `--timeout`].
+    /// tries of a clone, checkout, patches) [default: 30m], `fetch` (packages) and `build` [default: 15m each], `proof` (one
+    /// check of an environment) [default: 10m], `environment` (all attempts to find one) [default: 2h], `rebuild` (of
+    /// one revision) [default: as `--timeout`].
     #[arg(long, value_name = "PHASE=TIME", value_delimiter = ',', help_heading = "Bounds", value_parser = parse_phase)]
     phase_timeout: Vec<(String, Duration)>,
 }

@@ -3,23 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::bounds::BoundsOptions;
 use super::error::CliError;
 use super::printer::Printer;
-use super::settings::{Layers, Source, Sourced};
+use super::settings::{Layers, Source, Sourced, parse_size};
 use super::variables;
-use crate::engine::PhaseLimits;
-use crate::environment::{Environments, HostVariables, NetworkSettings, Settings as EnvironmentSettings};
+use crate::engine::{BuildBudget, BuildRoom, PhaseLimits, available_memory};
+use crate::environment::{Environments, HostVariables, NetworkSettings, Overrides, Settings as EnvironmentSettings};
 use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
 use crate::repo::{RepoSources, Retries};
 use crate::sandbox::Sandbox;
+use crate::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings};
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
-use crate::stage::score::Services;
-use crate::store::Scratch;
+use crate::stage::score::{DiskSettings, Services, cache_limit, free_up};
 use crate::store::bench::{Benchmark, Problem};
 use crate::store::cache::Bucket;
+use crate::store::{Scratch, Uses};
 
 /// Reads `redgreen.toml` of the current folder.
 pub(super) fn layers() -> Result<Layers, CliError> {
@@ -33,12 +35,22 @@ pub(super) struct CacheOption {
     /// Folder for clones, trees and environment layers [default: $XDG_CACHE_HOME/redgreen].
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     cache: Option<PathBuf>,
+    /// The most that the cache may hold, as `50G`: before a build, what was not used for longest goes [default: no limit].
+    #[arg(long, value_name = "SIZE", help_heading = "Where things are", value_parser = parse_size)]
+    cache_limit: Option<u64>,
 }
 
 impl CacheOption {
     /// This option, or where it was not given another folder.
     pub(super) fn or(&self, other: Option<&Path>) -> Self {
-        Self { cache: self.cache.clone().or_else(|| other.map(Path::to_owned)) }
+        Self { cache: self.cache.clone().or_else(|| other.map(Path::to_owned)), cache_limit: self.cache_limit }
+    }
+
+    /// The cache's limit in bytes, where it has one.
+    pub(super) fn limit(&self, layers: &Layers) -> Result<Option<u64>, CliError> {
+        let some = |text: &str| parse_size(text).map(Some);
+        let of_file = |file: &super::settings::File| file.cache_limit.as_deref().map(some).transpose();
+        Ok(layers.pick(self.cache_limit.map(Some), "REDGREEN_CACHE_LIMIT", some, of_file, || None)?.value)
     }
 
     /// The cache folder, absolute.
@@ -226,20 +238,34 @@ pub(super) fn sandbox(kind: &str, source: &Source, scratch: &Scratch) -> Result<
         "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "docker" => {
-            return Err(
-                CliError::usage("the sandbox `docker` is planned and not there yet").hint("use `--sandbox local`")
-            );
+            let config = DockerConfig::new(Surroundings::of(&variables::all()), scratch.path());
+            DockerSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>)
         }
         other => {
             return Err(CliError::usage(format!("there is no sandbox `{other}`; it was named by: {source}"))
-                .hint("use `local`, or `none` on the command line"));
+                .hint("use `local` or `docker`, or `none` on the command line"));
         }
     };
     made.map_err(|e| {
-        CliError::infra(e.to_string())
-            .because(&e)
-            .hint("`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that")
+        CliError::infra(e.to_string()).because(&e).hint(match kind {
+            "docker" => "`redgreen doctor` tells what the engine can do; `--sandbox local` needs none",
+            _ => "`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that",
+        })
     })
+}
+
+/// What builds may take of this machine: as many at once as there are processors, as far as memory goes, and room on the
+/// disk of the cache.
+fn build_budget(cache: &Path, limit: Option<u64>, disk: &DiskSettings) -> BuildBudget {
+    let builds = std::thread::available_parallelism().map_or(1, usize::from);
+    let room = BuildRoom {
+        cache: cache.to_owned(),
+        mark: disk.min_free,
+        patience: disk.patience,
+        make_room: limit.map(|limit| cache_limit(cache.to_owned(), limit)),
+        free_up: disk.clean.then(|| free_up(cache)),
+    };
+    BuildBudget::new(builds, available_memory().unwrap_or(u64::MAX), Some(room))
 }
 
 /// Environments of this machine.
@@ -249,17 +275,41 @@ pub(super) fn environments(
     definitions: &[PathBuf],
     phases: &PhaseLimits,
     sandbox: Arc<dyn Sandbox>,
+    (budget, uses): (Option<BuildBudget>, Option<Uses>),
 ) -> Result<Environments, CliError> {
     let all = variables::all();
     let mut settings = EnvironmentSettings::new(cache.to_owned(), HostVariables::pick(all.clone()));
     settings.definitions = definitions.to_vec();
     settings.offline = offline;
+    settings.budget = budget;
+    settings.uses = uses;
     settings.fetch_limits.wall = phases.fetch;
     settings.build_limits.wall = phases.build;
+    settings.proof_limits.wall = phases.proof;
+    settings.search_deadline = phases.environment;
     settings.network = NetworkSettings::gather(&all);
     settings.debian_mirror = variables::get("REDGREEN_DEBIAN_MIRROR");
     settings.engine = variables::get("DOCKER_HOST");
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
+}
+
+/// The environments by hand: those of this file, else of the one that was named elsewhere.
+pub(super) fn overrides(layers: &Layers, option: Option<&Path>) -> Result<Overrides, CliError> {
+    let picked = layers.pick(
+        option.map(|file| Some(file.to_owned())),
+        "REDGREEN_OVERRIDES",
+        |t| Ok(Some(PathBuf::from(t))),
+        |f| Ok(f.overrides.clone().map(Some)),
+        || None,
+    )?;
+    let Some(file) = picked.value else { return Ok(Overrides::default()) };
+    Overrides::load(&file).map_err(|e| {
+        CliError::usage(e.to_string()).because(&e).hint(format!(
+            "the overrides `{}` were named by: {}",
+            file.display(),
+            picked.source
+        ))
+    })
 }
 
 /// The folders with definitions that were named.
@@ -280,7 +330,7 @@ pub(super) fn definitions(layers: &Layers, option: &[PathBuf]) -> Result<Vec<Pat
     Ok(picked.value)
 }
 
-/// Everything that a run stands on.
+/// Everything that a run stands on, where the command has no options of its own for room on disks.
 pub(super) fn services(
     layers: &Layers,
     cache: &CacheOption,
@@ -290,6 +340,21 @@ pub(super) fn services(
     phases: &PhaseLimits,
     bench: &Path,
 ) -> Result<Services, CliError> {
+    let (_, disk) = BoundsOptions::default().resolve(layers)?;
+    services_with(layers, cache, repositories, definition_folders, sandbox_kind, (phases, &disk), bench)
+}
+
+/// Everything that a run stands on.
+pub(super) fn services_with(
+    layers: &Layers,
+    cache: &CacheOption,
+    repositories: &RepositoryOptions,
+    definition_folders: &[PathBuf],
+    sandbox_kind: Option<String>,
+    (phases, disk): (&PhaseLimits, &DiskSettings),
+    bench: &Path,
+) -> Result<Services, CliError> {
+    let limit = cache.limit(layers)?;
     let cache = cache.resolve(layers)?.value;
     let repositories = repositories.resolve(layers)?;
     let kind = layers.pick(
@@ -317,14 +382,18 @@ pub(super) fn services(
             .because(&e)
             .hint("free some room there, or name another one with `--cache DIR`")
     })?;
-    let environments = environments(&cache, repositories.offline.value, &folders, phases, sandbox.clone())?;
+    let uses = Uses::new(&scratch).map_err(|e| CliError::infra("the cache folder cannot be written").because(&e))?;
+    let means = (Some(build_budget(&cache, limit, disk)), Some(uses.clone()));
+    let environments = environments(&cache, repositories.offline.value, &folders, phases, sandbox.clone(), means)?;
     let mut sources = repo_sources(&repositories, &cache, vec![bench.join("repos")]);
     sources.retries.limit = phases.repository;
     Ok(Services {
         repositories: sources,
+        overrides: Arc::new(overrides(layers, None)?),
         environments: Arc::new(environments),
         sandbox,
         cache,
+        uses,
         scratch: Arc::new(scratch),
         frameworks: Arc::new(frameworks),
         reporters,

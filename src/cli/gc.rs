@@ -1,20 +1,23 @@
 //! `redgreen gc`.
 
 use std::path::PathBuf;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use serde_json::json;
 
 use super::Outcome;
 use super::common::CacheOption;
-use super::error::{CliError, Status};
+use super::env::gc;
+use super::error::Status;
 use super::printer::Printer;
-use crate::store::cache;
+use crate::engine::size;
+use crate::store::{Eviction, cache};
 
 /// Show what the cache holds, and delete what was not used for a while.
 ///
 /// The cache (clones, trees of commits, environment layers) can be deleted at any time; what is needed again is made
-/// again. Run folders are never touched. Without `--delete` nothing is deleted.
+/// again. Run folders are never touched, nor what a live process uses. Without `--delete` nothing is deleted.
+/// `redgreen env gc` does the same by size.
 ///
 /// Example: redgreen gc --unused-days 14 --delete
 #[derive(Debug, clap::Args)]
@@ -40,52 +43,40 @@ pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
     let folder: PathBuf = args.cache.resolve(&super::common::layers()?)?.value;
     let usage = cache::usage(&folder)?;
-    let unused = Duration::from_secs(args.unused_days.saturating_mul(86_400));
-    let stale = cache::stale(&folder, unused, SystemTime::now())?;
-    let mut left = Vec::new();
-    if args.delete {
-        for path in &stale {
-            if let Err(error) = cache::remove(path) {
-                left.push(error.to_string());
-            }
-        }
-    }
+    let older_than = Some(Duration::from_secs(args.unused_days.saturating_mul(86_400)));
+    let evicted = gc::evict_from(&folder, &Eviction { older_than, to: None, dry_run: !args.delete })?;
+    let mut unused: Vec<&PathBuf> = evicted.gone.iter().map(|entry| &entry.path).collect();
+    unused.sort();
     if args.json {
         printer.value(&json!({
             "cache": folder,
             "folders": usage.iter().map(|u| json!({"path": u.path, "bytes": u.bytes, "files": u.files})).collect::<Vec<_>>(),
-            "unused": stale,
-            "deleted": args.delete && left.is_empty(),
-            "problems": left,
+            "unused": unused,
+            "in_use": evicted.in_use,
+            "deleted": args.delete && evicted.problems.is_empty(),
+            "problems": evicted.problems,
         }))?;
     } else {
         let mut text = format!("cache: {}\n", folder.display());
         for entry in &usage {
-            text.push_str(&format!(
-                "  {:>9} MiB  {:>8} files  {}\n",
-                entry.bytes >> 20,
-                entry.files,
-                entry.path.display()
-            ));
+            let (bytes, files, path) = (size(entry.bytes), entry.files, entry.path.display());
+            text.push_str(&format!("  {bytes:>9}  {files:>8} files  {path}\n"));
         }
         text.push_str(&format!(
-            "{} unused for {} days{}\n",
-            if stale.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", stale.len()) },
+            "{} unused for {} days{}{}\n",
+            if unused.len() == 1 { "1 entry".to_owned() } else { format!("{} entries", unused.len()) },
             args.unused_days,
             if args.delete {
                 ": deleted"
-            } else if stale.is_empty() {
+            } else if unused.is_empty() {
                 ""
             } else {
                 ": add `--delete` to delete them"
-            }
+            },
+            gc::in_use(&evicted),
         ));
         printer.data(&text)?;
     }
-    if left.is_empty() {
-        return Ok(Status::Done);
-    }
-    let mut error = CliError::infra("some entries could not be deleted");
-    error.causes = left;
-    Err(error.into())
+    gc::problems(&evicted)?;
+    Ok(Status::Done)
 }

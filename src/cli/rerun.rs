@@ -1,6 +1,7 @@
 //! `redgreen rerun`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -60,12 +61,19 @@ pub(super) struct Args {
     memory: Option<u64>,
     #[command(flatten)]
     phases: PhaseOption,
-    /// Where to run: `local` (the default) or `none` (no isolation; for root, and only when typed).
+    /// Where to run: `local` (the default), `docker` or `none` (no isolation; for root, and only when typed).
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    as_of_commit: bool,
+    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
+    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
+    overrides: Option<PathBuf>,
     #[command(flatten)]
     repositories: RepositoryOptions,
     #[command(flatten)]
@@ -228,8 +236,16 @@ fn means(
     settings.limits.memory = args.memory.unwrap_or(settings.limits.memory);
     let phases = settings.bounds.phases;
     let cache = args.cache.or(manifest.cache.as_deref());
-    let services =
+    let mut services =
         common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), &phases, bench)?;
+    if args.as_of_commit
+        && let Some(environments) = Arc::get_mut(&mut services.environments)
+    {
+        environments.set_as_of_commit();
+    }
+    if args.overrides.is_some() {
+        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
+    }
     let (events, mut receiver) = Events::channel();
     // Only what is being made is of interest here.
     std::thread::spawn(move || {

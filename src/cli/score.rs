@@ -1,6 +1,7 @@
 //! `redgreen score`.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::bounds::BoundsOptions;
@@ -72,8 +73,8 @@ pub(super) struct Args {
     /// Oracle runs at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N", value_parser = parse_jobs)]
     jobs: Option<u32>,
-    /// Where oracles run: `local` (the embedded sandbox, the default) or `none` (no isolation; for root, and only when
-    /// typed). `docker` is planned.
+    /// Where oracles run: `local` (the embedded sandbox, the default), `docker` (containers of an engine that answers
+    /// here) or `none` (no isolation; for root, and only when typed).
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
     /// Run again what is on record.
@@ -88,6 +89,13 @@ pub(super) struct Args {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    as_of_commit: bool,
+    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
+    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
+    overrides: Option<PathBuf>,
     #[command(flatten)]
     bounds: BoundsOptions,
     #[command(flatten)]
@@ -124,7 +132,7 @@ fn parse_retry(text: &str) -> Result<String, String> {
     }
 }
 
-fn parse_jobs(text: &str) -> Result<u32, String> {
+pub(super) fn parse_jobs(text: &str) -> Result<u32, String> {
     parse_number(text, 4096)
 }
 
@@ -141,6 +149,19 @@ pub(super) fn parse_policy(text: &str) -> Result<Policy, String> {
 }
 
 /// Globs over instance ids, without case.
+/// How many things to run at once: what was asked for, else the number of processors.
+pub(super) fn jobs(option: Option<u32>, layers: &Layers) -> Result<usize, CliError> {
+    let picked = layers.pick(
+        option.map(|n| n as usize),
+        "REDGREEN_JOBS",
+        |t| parse_jobs(t).map(|n| n as usize),
+        |f| f.jobs.map(|n| parse_jobs(&n.to_string()).map(|n| n as usize)).transpose(),
+        || std::thread::available_parallelism().map_or(1, usize::from),
+    )?;
+    Ok(picked.value)
+}
+
+/// Patterns of instance ids; `None` for all.
 pub(super) fn parse_globs(patterns: &[String]) -> Result<Option<globset::GlobSet>, CliError> {
     if patterns.is_empty() {
         return Ok(None);
@@ -198,13 +219,7 @@ pub(super) fn run(args: Args) -> Outcome {
         return Err(nothing_chosen(&loaded, &selection).into());
     }
 
-    let jobs = layers.pick(
-        args.jobs.map(|n| n as usize),
-        "REDGREEN_JOBS",
-        |t| parse_jobs(t).map(|n| n as usize),
-        |f| f.jobs.map(|n| parse_jobs(&n.to_string()).map(|n| n as usize)).transpose(),
-        || std::thread::available_parallelism().map_or(1, usize::from),
-    )?;
+    let jobs = jobs(args.jobs, &layers)?;
     let (bounds, disk) = args.bounds.resolve(&layers)?;
     let settings = score::Settings {
         policy,
@@ -225,16 +240,24 @@ pub(super) fn run(args: Args) -> Outcome {
         disk,
         infra_retries: 2,
     };
-    let scheduler = Scheduler::new(jobs.value);
-    let services = common::services(
+    let scheduler = Scheduler::new(jobs);
+    let mut services = common::services_with(
         &layers,
         &args.cache,
         &args.repositories,
         &args.definitions,
         args.sandbox.clone(),
-        &bounds.phases,
+        (&bounds.phases, &disk),
         &common::absolute(&args.bench)?,
     )?;
+    if args.as_of_commit
+        && let Some(environments) = Arc::get_mut(&mut services.environments)
+    {
+        environments.set_as_of_commit();
+    }
+    if args.overrides.is_some() {
+        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
+    }
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
     let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;

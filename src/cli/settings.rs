@@ -52,8 +52,12 @@ pub struct File {
     pub clone_from: Option<String>,
     /// The cache folder.
     pub cache: Option<PathBuf>,
+    /// The most that the cache may hold.
+    pub cache_limit: Option<String>,
     /// Folders with environment definitions that add to or override the built-in ones.
     pub definitions: Option<Vec<PathBuf>>,
+    /// Environments by hand.
+    pub overrides: Option<PathBuf>,
     /// Oracle runs at once.
     pub jobs: Option<usize>,
     /// Seconds for one oracle run.

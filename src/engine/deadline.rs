@@ -11,6 +11,10 @@ pub struct PhaseLimits {
     pub fetch: Duration,
     /// Building the repository in its environment.
     pub build: Duration,
+    /// One proof of an environment, or one reading of what a project wants.
+    pub proof: Duration,
+    /// Finding, building and proving one environment, all attempts together.
+    pub environment: Duration,
     /// Rebuilding a revision before its oracle; `None`: as long as the oracle.
     pub rebuild: Option<Duration>,
 }
@@ -22,6 +26,8 @@ impl Default for PhaseLimits {
             repository: Duration::from_secs(30 * MINUTE),
             fetch: Duration::from_secs(15 * MINUTE),
             build: Duration::from_secs(15 * MINUTE),
+            proof: Duration::from_secs(10 * MINUTE),
+            environment: Duration::from_secs(120 * MINUTE),
             rebuild: None,
         }
     }
@@ -29,7 +35,7 @@ impl Default for PhaseLimits {
 
 impl PhaseLimits {
     /// The phases that can be set, by name.
-    pub const NAMES: [&str; 4] = ["repository", "fetch", "build", "rebuild"];
+    pub const NAMES: [&str; 6] = ["repository", "fetch", "build", "proof", "environment", "rebuild"];
 
     /// Sets a phase's limit; false when there is no such phase.
     pub fn set(&mut self, phase: &str, limit: Duration) -> bool {
@@ -37,6 +43,8 @@ impl PhaseLimits {
             "repository" => self.repository = limit,
             "fetch" => self.fetch = limit,
             "build" => self.build = limit,
+            "proof" => self.proof = limit,
+            "environment" => self.environment = limit,
             "rebuild" => self.rebuild = Some(limit),
             _ => return false,
         }

@@ -115,13 +115,14 @@ impl DiskGuard {
 }
 
 /// Free bytes where `path` lies or will lie; `None` when the system does not say.
-fn free(path: &Path) -> Option<u64> {
+pub(super) fn free(path: &Path) -> Option<u64> {
     let there = path.ancestors().find(|path| path.exists())?;
     let stat = rustix::fs::statvfs(there).ok()?;
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-fn size(bytes: u64) -> String {
+/// Bytes for people: `4 KiB`, `5 MiB`, `20 GiB`.
+pub fn size(bytes: u64) -> String {
     match bytes >> 20 {
         0 => format!("{} KiB", bytes >> 10),
         mib @ 1..10_240 => format!("{mib} MiB"),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde_json::{Value, json};
@@ -10,14 +11,16 @@ use super::definition::StepDefinition;
 use super::error::{EnvironmentError, Phase};
 use super::layers::{Found, Layers};
 use super::plan::{Plan, ReadyLayer};
-use super::run::{Runner, failure, log_of, succeeded};
+use super::pulse::STEP_MARK;
+use super::run::{Runner, failure, log_of, says_disk_full, succeeded};
 use super::settings::Settings;
 use super::tracked::{age, drop_outputs, settle};
-use crate::model::digest_json;
+use crate::model::{Digest, digest_json};
 use crate::sandbox::{Mount, Network, Task, WORKSPACE};
+use crate::store::Held;
 
-/// Starts a line of the build's log that says which step comes.
-const STEP_MARK: &str = "==> ";
+/// The log's line after a step that failed and did not have to succeed.
+const NOT_MATTER: &str = "(this failed, and does not matter)";
 
 /// What the build phase left.
 #[derive(Debug, Clone, Default)]
@@ -28,6 +31,8 @@ pub(super) struct Built {
     pub workspace: Option<PathBuf>,
     /// What was changed in dependency layers, by layer.
     pub over: BTreeMap<String, PathBuf>,
+    /// Keeps both in the cache.
+    pub held: Option<Arc<Held>>,
 }
 
 /// What the build phase needs.
@@ -50,30 +55,15 @@ struct Step {
 impl Build<'_> {
     /// Finds the build's layer, or makes it. Without steps there is none.
     pub async fn run(&self, ready: &[ReadyLayer<'_>]) -> Result<Built, EnvironmentError> {
-        let steps = self.steps()?;
-        if steps.is_empty() {
+        let Some(Recipe { steps, variables, key, kind, digest }) = Recipe::new(self.plan, ready)? else {
             return Ok(Built::default());
-        }
-        let variables = self.plan.variables()?;
+        };
         let definition = &self.plan.resolved.definition;
-        let key = json!({
-            "language": definition.name,
-            "build": definition.build,
-            "steps": steps.iter().map(|s| json!([s.name, s.argv, s.cwd, s.variables, s.optional])).collect::<Vec<_>>(),
-            "variables": variables,
-            "toolchain": *self.plan.resolved.toolchain,
-            "base": self.plan.resolved.root.digest(),
-            "layers": ready.iter().map(|l| json!([l.definition.path, l.digest])).collect::<Vec<_>>(),
-            "tree": self.plan.subject.tree,
-            "owner": self.plan.owner,
-        });
-        let digest = digest_json(&key);
-        let kind = format!("{}-build", definition.name);
-        if let Some(found) = self.layers.find(&kind, &digest) {
+        if let Some(found) = self.layers.find(&kind, &digest)? {
             return built(&found, ready);
         }
         let turn = self.layers.turn(&digest, &self.runner.deadline.token).await?;
-        if let Some(found) = self.layers.find(&kind, &digest) {
+        if let Some(found) = self.layers.find(&kind, &digest)? {
             return built(&found, ready);
         }
         let draft = self.layers.start(&kind, &digest, &turn)?;
@@ -122,6 +112,11 @@ impl Build<'_> {
             return Err(failure(Phase::Build, name, &command, &task, &exit, &[]));
         }
         let log = log_of(&exit);
+        // A layer that lacks something for want of room would be one for ever.
+        if steps.iter().any(|step| step.optional) && exit.stdout.text().contains(NOT_MATTER) && says_disk_full(&exit) {
+            let (step, cache) = ("build".to_owned(), self.runner.watch.cache.to_owned());
+            return Err(EnvironmentError::DiskFull { step, cache, log });
+        }
         let files = settle(&workspace, &self.plan.subject.snapshot, &definition.build.restore)?;
         if !files.is_empty() {
             return Err(EnvironmentError::TrackedFiles { files, log });
@@ -134,44 +129,81 @@ impl Build<'_> {
         age(&workspace, &self.plan.subject.snapshot, began)?;
         built(&draft.finish(key, Value::Null, &log)?, ready)
     }
+}
 
-    /// The definition's steps that apply, then the spec's own.
-    fn steps(&self) -> Result<Vec<Step>, EnvironmentError> {
-        let build = &self.plan.resolved.definition.build;
-        let values = self.plan.values();
-        let mut out = Vec::new();
-        let own = |step: &StepDefinition| {
-            let missing = |name| self.plan.missing(name, &step.name);
-            let mut variables = BTreeMap::new();
-            for (name, value) in build.variables.iter().chain(&step.variables) {
-                variables.insert(name.clone(), values.expand(value).map_err(missing)?);
-            }
-            Ok::<_, EnvironmentError>(Step {
-                name: step.name.clone(),
-                argv: values.expand_all(&step.argv).map_err(missing)?,
-                cwd: values.expand(step.cwd.as_deref().unwrap_or(WORKSPACE)).map_err(missing)?,
-                variables,
-                optional: step.optional,
-            })
-        };
-        for step in self.plan.steps(&build.steps) {
-            out.push(own(step)?);
+/// What a build's layer is made of.
+pub(super) struct Recipe {
+    steps: Vec<Step>,
+    variables: BTreeMap<String, String>,
+    /// All that its content depends on.
+    pub key: Value,
+    /// The kind of layer.
+    pub kind: String,
+    /// The layer's name.
+    pub digest: Digest,
+}
+
+impl Recipe {
+    /// `None`: there is nothing to build.
+    pub fn new(plan: &Plan<'_>, ready: &[ReadyLayer<'_>]) -> Result<Option<Self>, EnvironmentError> {
+        let steps = steps(plan)?;
+        if steps.is_empty() {
+            return Ok(None);
         }
-        for (i, command) in self.plan.resolved.spec.steps.iter().enumerate() {
-            let mut variables = BTreeMap::new();
-            for (name, value) in &build.variables {
-                variables.insert(name.clone(), self.plan.expand(value, name)?);
-            }
-            out.push(Step {
-                name: format!("the environment's own step {}", i + 1),
-                argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()],
-                cwd: WORKSPACE.to_owned(),
-                variables,
-                optional: false,
-            });
-        }
-        Ok(out)
+        let variables = plan.variables()?;
+        let definition = &plan.resolved.definition;
+        let key = json!({
+            "language": definition.name,
+            "build": definition.build,
+            "steps": steps.iter().map(|s| json!([s.name, s.argv, s.cwd, s.variables, s.optional])).collect::<Vec<_>>(),
+            "variables": variables,
+            "toolchain": *plan.resolved.toolchain,
+            "base": plan.resolved.root.digest(),
+            "layers": ready.iter().map(|l| json!([l.definition.path, l.digest])).collect::<Vec<_>>(),
+            "tree": plan.subject.tree,
+            "owner": plan.owner,
+        });
+        let (kind, digest) = (format!("{}-build", definition.name), digest_json(&key));
+        Ok(Some(Self { steps, variables, key, kind, digest }))
     }
+}
+
+/// The definition's steps that apply, then the spec's own.
+fn steps(plan: &Plan<'_>) -> Result<Vec<Step>, EnvironmentError> {
+    let build = &plan.resolved.definition.build;
+    let values = plan.values();
+    let mut out = Vec::new();
+    let own = |step: &StepDefinition| {
+        let missing = |name| plan.missing(name, &step.name);
+        let mut variables = BTreeMap::new();
+        for (name, value) in build.variables.iter().chain(&step.variables) {
+            variables.insert(name.clone(), values.expand(value).map_err(missing)?);
+        }
+        Ok::<_, EnvironmentError>(Step {
+            name: step.name.clone(),
+            argv: values.expand_all(&step.argv).map_err(missing)?,
+            cwd: values.expand(step.cwd.as_deref().unwrap_or(WORKSPACE)).map_err(missing)?,
+            variables,
+            optional: step.optional,
+        })
+    };
+    for step in plan.steps(&build.steps) {
+        out.push(own(step)?);
+    }
+    for (i, command) in plan.resolved.spec.steps.iter().enumerate() {
+        let mut variables = BTreeMap::new();
+        for (name, value) in &build.variables {
+            variables.insert(name.clone(), plan.expand(value, name)?);
+        }
+        out.push(Step {
+            name: format!("the environment's own step {}", i + 1),
+            argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), command.clone()],
+            cwd: WORKSPACE.to_owned(),
+            variables,
+            optional: false,
+        });
+    }
+    Ok(out)
 }
 
 fn built(found: &Found, ready: &[ReadyLayer<'_>]) -> Result<Built, EnvironmentError> {
@@ -186,7 +218,8 @@ fn built(found: &Found, ready: &[ReadyLayer<'_>]) -> Result<Built, EnvironmentEr
             over.insert(name.clone(), folder);
         }
     }
-    Ok(Built { folder: Some(found.folder.clone()), workspace: filled(found.folder.join("workspace"))?, over })
+    let workspace = filled(found.folder.join("workspace"))?;
+    Ok(Built { folder: Some(found.folder.clone()), workspace, over, held: found.held.clone() })
 }
 
 /// One script for all steps: a step must see what the ones before it wrote. Each is announced in the log, so that a
@@ -200,7 +233,7 @@ fn script(steps: &[Step]) -> String {
             words.extend(step.variables.iter().map(|(name, value)| quoted(&format!("{name}={value}"))));
         }
         words.extend(step.argv.iter().map(|argument| quoted(argument)));
-        let on_failure = if step.optional { "echo '(this failed, and does not matter)'" } else { "exit $?" };
+        let on_failure = if step.optional { format!("echo '{NOT_MATTER}'") } else { "exit $?".to_owned() };
         out.push_str(&format!(
             "printf '%s\\n' {}\n( cd {} && {} ) || {on_failure}\n",
             quoted(&format!("{STEP_MARK}{}", step.name)),

@@ -50,6 +50,11 @@ impl<'a> Deadline<'a> {
         })
     }
 
+    /// The phase.
+    pub fn phase(&self) -> Phase {
+        self.phase
+    }
+
     /// What there is to say when it is over.
     pub fn error(&self) -> EnvironmentError {
         EnvironmentError::Deadline { phase: self.phase, seconds: self.limit.as_secs().max(1) }

@@ -105,6 +105,16 @@ pub enum EnvironmentError {
         /// What was asked for.
         packages: Vec<String>,
     },
+    /// What is installed can't be bounded by a date.
+    #[error("the environment asks for {language} packages as of `{day}`, which can't be kept: {help}")]
+    AsOfUnsupported {
+        /// The language.
+        language: String,
+        /// The day.
+        day: String,
+        /// Why not, and what helps.
+        help: String,
+    },
     /// The network is needed but refused.
     #[error(
         "offline: the environment is not in the cache, and these would be fetched: {}; build it ahead without `--offline`",
@@ -175,6 +185,22 @@ pub enum EnvironmentError {
     /// The cache can't be read or written.
     #[error("environment cache: {0}")]
     Io(#[from] std::io::Error),
+    /// The disk of the cache was full while a step ran, whatever that says of itself.
+    #[error("the disk of the cache `{}` was full while step `{step}` ran: what it made is not kept", cache.display())]
+    DiskFull {
+        /// The step.
+        step: String,
+        /// The cache.
+        cache: PathBuf,
+        /// What the step wrote, as evidence.
+        log: Vec<u8>,
+    },
+    /// A build was not begun, as there is too little room for it.
+    #[error("not begun: {said}")]
+    NoRoom {
+        /// What there is and what is needed.
+        said: String,
+    },
     /// The caller's token ended it.
     #[error("interrupted while the environment was being built")]
     Cancelled,
@@ -241,14 +267,25 @@ impl EnvironmentError {
             Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
                 InfraReason::Disk
             }
+            Self::DiskFull { .. } | Self::NoRoom { .. } => InfraReason::Disk,
             Self::Cancelled => InfraReason::Interrupted,
             Self::Earlier(error) => error.reason(),
             Self::Definition { .. }
             | Self::UnknownLanguage { .. }
             | Self::NoPackages { .. }
+            | Self::AsOfUnsupported { .. }
             | Self::Lock { .. }
             | Self::TrackedFiles { .. }
             | Self::Io(_) => InfraReason::Environment,
+        }
+    }
+
+    /// The base that is all that is missing, where it could be made.
+    pub fn base_to_make(&self) -> Option<&str> {
+        match self.root() {
+            Self::Base(BaseError::NotMade { name, .. }) => Some(name),
+            Self::NoBase { source: BaseError::NotMade { name, .. }, .. } => Some(name),
+            _ => None,
         }
     }
 
@@ -263,7 +300,7 @@ impl EnvironmentError {
     /// The log to keep as evidence, where there is one.
     pub fn log(&self) -> Option<&[u8]> {
         match self {
-            Self::Step { log, .. } | Self::TrackedFiles { log, .. } => Some(log),
+            Self::Step { log, .. } | Self::TrackedFiles { log, .. } | Self::DiskFull { log, .. } => Some(log),
             Self::Earlier(error) => error.log(),
             _ => None,
         }

@@ -9,7 +9,7 @@ use super::definition::{LayerDefinition, StepDefinition};
 use super::error::{EnvironmentError, Phase};
 use super::layers::{Found, Layers};
 use super::plan::{Plan, ReadyLayer};
-use super::run::{Runner, failure, log_of, succeeded};
+use super::run::{Runner, failure, log_of, says_disk_full, succeeded};
 use super::settings::Settings;
 use super::template::Values;
 use crate::model::{Digest, digest_json};
@@ -36,11 +36,11 @@ impl<'a> Fetch<'a> {
         let key = self.plan.layer_key(definition, earlier)?;
         let digest = digest_json(&key);
         let kind = format!("{}-{}", self.plan.resolved.definition.name, definition.name);
-        let found = match self.layers.find(&kind, &digest) {
+        let found = match self.layers.find(&kind, &digest)? {
             Some(found) => found,
             None => {
                 let turn = self.layers.turn(&digest, &self.runner.deadline.token).await?;
-                match self.layers.find(&kind, &digest) {
+                match self.layers.find(&kind, &digest)? {
                     Some(found) => found,
                     None => {
                         let draft = self.layers.start(&kind, &digest, &turn)?;
@@ -76,7 +76,8 @@ impl<'a> Fetch<'a> {
                     break;
                 }
                 (true, _) => log.extend(log_of(&exit)),
-                (false, step) if step.enough || step.optional => {
+                // A layer that lacks something for want of room would be one for ever.
+                (false, step) if (step.enough || step.optional) && !says_disk_full(&exit) => {
                     log.extend(log_of(&exit));
                     log.extend_from_slice(b"(this failed, and the next step goes on)\n");
                 }
@@ -173,7 +174,7 @@ impl<'a> Fetch<'a> {
 }
 
 fn ready(definition: &LayerDefinition, digest: Digest, found: Found) -> ReadyLayer<'_> {
-    ReadyLayer { definition, digest, root: found.folder.join("root"), lock: found.marker.lock }
+    ReadyLayer { definition, digest, root: found.folder.join("root"), lock: found.marker.lock, held: found.held }
 }
 
 fn parse_lock(name: &str, text: &str) -> Result<Value, String> {

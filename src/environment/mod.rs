@@ -17,24 +17,41 @@
 //! <cache>/layers-v1/locks/<digest>.lock                     held while the layer is being made
 //! ```
 
+mod accept;
 pub mod archive;
 mod base;
 mod build;
+mod change;
+mod check;
 mod condition;
 mod deadline;
 mod definition;
 mod definitions;
+mod detect;
 mod detection;
 mod error;
+mod failure;
 mod fetch;
+mod inspect;
+mod known;
 mod layers;
+mod made;
 mod network;
+mod overrides;
 mod plan;
 mod prepare;
 mod proof;
+mod prove;
+mod pulse;
+mod record;
+mod repair;
+mod repair_command;
+mod requirements;
 mod resolve;
 mod resolved;
 mod run;
+mod search;
+mod scripts;
 mod settings;
 mod strategy;
 mod template;
@@ -45,17 +62,30 @@ mod trouble;
 mod version;
 mod waiting;
 
+pub use accept::{Acceptance, Accepted, Rejected, Request};
 pub use base::{
-    Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe, Source,
+    Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe,
+    Source,
 };
+pub use change::ChangeError;
 pub use condition::{Condition, Facts};
-pub use definition::Definition;
+pub use definition::{AsOfDefinition, Definition};
 pub use definitions::Definitions;
-pub use detection::{DetectDefinition, Release, VersionDefinition, VersionKind, VersionSource};
+pub use detect::{Alternative, Claim, Detected, detect};
+pub use detection::{DetectDefinition, Grammar, Instead, Release, VersionDefinition, VersionKind, VersionSource};
 pub use error::{EnvironmentError, Phase, StepEnd};
+pub use failure::{Failure, Stage};
+pub use inspect::{Cost, LayerState};
+pub use known::Known;
+pub use made::{Made, MadeLayer, Staleness, made};
 pub use network::{NetworkSettings, strip_credentials};
+pub use overrides::{OverrideError, Overrides};
 pub use prepare::{BuildSubject, Environments, Prepared};
 pub use proof::{ProofDefinition, ProofKind};
+pub use prove::{ProofResult, Proven};
+pub use record::{Attempt, EnvironmentRecord, SpecSource};
+pub use repair::{LOG_TAIL, Proposal, ProposalFuture, Repair, RepairRequest, Repairer, RepairerError, Tried};
+pub use repair_command::CommandRepairer;
 pub use resolved::Resolved;
 pub use settings::{HostVariables, Settings};
 pub use strategy::{RequirementsDefinition, StrategyDefinition};

@@ -1,27 +1,34 @@
 //! From a spec to a prepared environment: the room's front.
 
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::accept::SharedRepairer;
 use super::base::Bases;
 use super::build::Build;
 use super::deadline::Deadline;
 use super::definitions::Definitions;
 use super::error::{EnvironmentError, Phase};
 use super::fetch::Fetch;
+use super::inspect::{self, LayerState};
 use super::layers::Layers;
+use super::made::{Made, MadeLayer};
 use super::plan::{Plan, ReadyLayer};
+use super::record::Records;
 use super::resolve::{Looked, Wish};
 use super::resolved::Resolved;
-use super::run::Runner;
+use super::run::{Runner, Watch};
 use super::settings::Settings;
-use crate::model::{Digest, InfraReason, digest_json};
+use crate::engine::BuildPermit;
+use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
 use crate::sandbox::{Mount, Root, Sandbox};
+use crate::store::Held;
 
 /// The trees that an environment is made for.
 #[derive(Debug, Clone)]
@@ -60,18 +67,26 @@ pub struct Prepared {
     pub toolchain: Value,
     /// The dependency layers' folders in the cache with the paths where they are mounted, in the order in which they were
     /// made; also those that only builds see.
-    pub layers: Vec<(PathBuf, PathBuf)>,
+    pub folders: Vec<(PathBuf, PathBuf)>,
     /// The build layer's folder in the cache, where there is one.
     pub build: Option<PathBuf>,
+    /// The layers, in the order in which they are made: kind and digest.
+    pub layers: Vec<MadeLayer>,
+    /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
+    pub held: Vec<Arc<Held>>,
 }
 
 /// Finds toolchains and makes environments.
 pub struct Environments {
     pub(super) settings: Settings,
     pub(super) definitions: Definitions,
+    /// The digest of all definitions, with what only serves to find and to judge.
+    pub(super) definitions_digest: Digest,
     pub(super) sandbox: Arc<dyn Sandbox>,
     pub(super) layers: Layers,
     pub(super) bases: Bases,
+    pub(super) records: Records,
+    pub(super) repairer: Option<SharedRepairer>,
     /// What was found before: a shim takes its time.
     pub(super) toolchains: Mutex<HashMap<Wish, Looked>>,
     /// The network was given up while running.
@@ -87,10 +102,58 @@ impl Environments {
     /// When a definition can't be read or the cache folder can't be made.
     pub fn new(settings: Settings, sandbox: Arc<dyn Sandbox>) -> Result<Self, EnvironmentError> {
         let definitions = Definitions::load(&settings.definitions)?;
-        let layers = Layers::open(&settings.cache, sandbox.owner())?;
-        let bases = Bases::new(settings.bases(), definitions.clone())?;
+        let layers = Layers::open(&settings.cache, sandbox.owner(), settings.uses.clone())?;
         let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
-        Ok(Self { settings, definitions, sandbox, layers, bases, toolchains, without_network, failed })
+        let all: Vec<_> = definitions.iter().map(|definition| serde_json::to_value(definition).ok()).collect();
+        let (definitions_digest, records) = (digest_json(&json!(all)), Records::of(&settings.cache));
+        let bases = Bases::new(settings.bases(), definitions.clone())?;
+        Ok(Self {
+            settings,
+            definitions,
+            definitions_digest,
+            sandbox,
+            layers,
+            bases,
+            records,
+            repairer: None,
+            toolchains,
+            without_network,
+            failed,
+        })
+    }
+
+    /// From now on `repairer` proposes changes when all strategies and rules have failed.
+    pub fn set_repairer(&mut self, repairer: SharedRepairer) {
+        self.repairer = Some(repairer);
+    }
+
+    /// From now on a step that runs gives a sign of life so often.
+    pub fn set_heartbeat(&mut self, every: std::time::Duration) {
+        self.settings.heartbeat = every;
+    }
+
+    /// From now on so many changes of failed specs are tried for one tree.
+    pub fn set_repairs(&mut self, repairs: u32) {
+        self.settings.repairs = repairs;
+    }
+
+    /// From now on nothing is installed that came out after the day of a tree's commit.
+    pub fn set_as_of_commit(&mut self) {
+        self.settings.as_of_commit = true;
+    }
+
+    /// Whether what is installed depends on the day of the commit.
+    pub fn is_as_of_commit(&self) -> bool {
+        self.settings.as_of_commit
+    }
+
+    /// A spec as it is for a commit of that day: bounded by it where that was asked for and the spec says nothing.
+    #[must_use]
+    pub fn dated(&self, mut spec: EnvironmentSpec, day: Option<Date>) -> EnvironmentSpec {
+        if self.settings.as_of_commit && spec.as_of.is_none() {
+            spec.as_of = day.map(|day| day.to_string());
+        }
+        spec
     }
 
     /// From now on steps that need the network are refused, as with the setting `offline`.
@@ -101,6 +164,11 @@ impl Environments {
     /// The bases that environments can stand on.
     pub fn bases(&self) -> &Bases {
         &self.bases
+    }
+
+    /// The digest of all definitions, with what only serves to find an environment and to judge it.
+    pub fn definitions_digest(&self) -> &Digest {
+        &self.definitions_digest
     }
 
     /// The definitions in use.
@@ -140,6 +208,49 @@ impl Environments {
         }
     }
 
+    /// Says which layers an environment has, and which of them are in the cache. Nothing is built or fetched.
+    ///
+    /// # Errors
+    /// When the spec does not fit its definition, or the trees can't be read.
+    pub fn inspect(&self, resolved: &Resolved, subject: &BuildSubject) -> Result<Vec<LayerState>, EnvironmentError> {
+        inspect::inspect(&self.plan(resolved, subject)?, &self.layers)
+    }
+
+    /// Remembers what the environment of `name` (an instance) was made of, for [`Environments::made`].
+    ///
+    /// # Errors
+    /// When the cache can't be written.
+    pub fn remember(&self, name: &str, prepared: &Prepared, trees: &[&Path]) -> std::io::Result<()> {
+        Made::new(name, prepared, trees).write(&self.settings.cache)
+    }
+
+    /// What the environment of `name` was made of last, where it was made here.
+    pub fn made(&self, name: &str) -> Option<Made> {
+        Made::read(&self.settings.cache, name)
+    }
+
+    fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
+        Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
+    }
+
+    /// Waits until the missing layers may be made; nothing is waited for when all are there.
+    async fn admitted(
+        &self,
+        states: &[LayerState],
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Option<BuildPermit>, EnvironmentError> {
+        let Some(budget) = &self.settings.budget else { return Ok(None) };
+        let limits = [&self.settings.fetch_limits, &self.settings.build_limits];
+        let memory = limits.iter().map(|limits| limits.memory).max().unwrap_or_default();
+        let Some(need) = inspect::need(states, memory) else { return Ok(None) };
+        match budget.admit(need, progress, cancel).await {
+            Ok(Some(permit)) => Ok(Some(permit)),
+            Ok(None) => Err(EnvironmentError::Cancelled),
+            Err(said) => Err(EnvironmentError::NoRoom { said }),
+        }
+    }
+
     async fn make(
         &self,
         resolved: &Resolved,
@@ -148,11 +259,15 @@ impl Environments {
         cancel: &CancellationToken,
     ) -> Result<Prepared, EnvironmentError> {
         let owner = self.sandbox.owner();
-        let plan = Plan::new(resolved, subject, owner, self.settings.network.cargo_arguments())?;
+        let plan = self.plan(resolved, subject)?;
+        // Before the deadlines begin: waiting for others is not the build's own time.
+        let states = inspect::inspect(&plan, &self.layers)?;
+        let permit = self.admitted(&states, progress, cancel).await?;
         let (layers, settings, sandbox) = (&self.layers, &self.settings, self.sandbox.as_ref());
         let offline = settings.offline || self.without_network.load(Ordering::Relaxed);
         let deadline = Deadline::new(Phase::Fetch, settings.fetch_limits.wall, cancel);
-        let runner = Runner { sandbox, deadline: &deadline };
+        let watch = Watch { every: settings.heartbeat, progress, cache: &settings.cache };
+        let runner = Runner { sandbox, deadline: &deadline, watch };
         let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress };
         let fetched = deadline.over(async {
             let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
@@ -164,9 +279,10 @@ impl Environments {
         });
         let ready = fetched.await?;
         let deadline = Deadline::new(Phase::Build, settings.build_limits.wall, cancel);
-        let runner = Runner { sandbox, deadline: &deadline };
+        let runner = Runner { sandbox, deadline: &deadline, watch };
         let build = Build { plan: &plan, layers, settings, runner, progress };
         let built = deadline.over(build.run(&ready)).await?;
+        drop(permit);
 
         let mut mounts = resolved.toolchain_mounts();
         for layer in ready.iter().filter(|layer| layer.definition.runs) {
@@ -193,7 +309,10 @@ impl Environments {
             "lock": lock,
             "owner": owner,
         }));
+        let held = ready.iter().map(|layer| &layer.held).chain([&built.held]).flatten().cloned().collect();
         Ok(Prepared {
+            layers: states.into_iter().map(MadeLayer::from).collect(),
+            held,
             digest,
             root: resolved.root.clone(),
             mounts,
@@ -203,7 +322,7 @@ impl Environments {
             rebuild: resolved.spec.rebuild.clone(),
             lock,
             toolchain: serde_json::to_value(resolved.toolchain.as_ref()).unwrap_or_default(),
-            layers: ready
+            folders: ready
                 .iter()
                 .filter_map(|layer| Some((layer.root.parent()?.to_owned(), layer.definition.path.clone().into())))
                 .collect(),

@@ -36,9 +36,10 @@ pub(super) struct Standing {
     toolchain: Arc<Toolchain>,
 }
 
-/// Who is told while a base is made, and may end it.
+/// Who is told while a base is made, and may end it; and whether one may be made at all.
 #[derive(Clone, Copy)]
 struct Ears<'a> {
+    make: bool,
     progress: &'a (dyn Fn(&str) + Send + Sync),
     cancel: &'a CancellationToken,
 }
@@ -65,6 +66,18 @@ impl Environments {
         progress: &(dyn Fn(&str) + Send + Sync),
         cancel: &CancellationToken,
     ) -> Result<Resolved, EnvironmentError> {
+        self.look(spec, Ears { make: true, progress, cancel })
+    }
+
+    /// The same, but a base that is not there is not made.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve); [`EnvironmentError::base_to_make`] tells whether a base is all that is missing.
+    pub fn resolve_there(&self, spec: &EnvironmentSpec) -> Result<Resolved, EnvironmentError> {
+        self.look(spec, Ears { make: false, progress: &|_| {}, cancel: &CancellationToken::new() })
+    }
+
+    fn look(&self, spec: &EnvironmentSpec, ears: Ears<'_>) -> Result<Resolved, EnvironmentError> {
         let definition = self.definitions.get(&spec.language)?;
         let text = |value: &Option<String>| value.as_deref().unwrap_or_default().trim().to_owned();
         let mut packages: Vec<String> = spec.system_packages.iter().map(|p| p.trim().to_owned()).collect();
@@ -77,9 +90,9 @@ impl Environments {
         let looked = match known {
             Some(known) => known,
             None => {
-                let found = self.stand(&definition, &wish, Ears { progress, cancel }).map_err(Arc::new);
-                // Who was interrupted did not look.
-                if !cancel.is_cancelled() {
+                let found = self.stand(&definition, &wish, ears).map_err(Arc::new);
+                // Who was interrupted, or was not to make a base, has not seen all.
+                if found.is_ok() || (ears.make && !ears.cancel.is_cancelled()) {
                     self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).insert(wish, found.clone());
                 }
                 found
@@ -186,6 +199,12 @@ impl Environments {
 
     /// A base, made when it is missing and may be.
     fn base(&self, name: &str, packages: &[String], ears: Ears<'_>) -> Result<Base, EnvironmentError> {
+        if !ears.make {
+            return Ok(self
+                .bases
+                .find(name, packages)?
+                .ok_or_else(|| BaseError::NotMade { name: name.to_owned(), why: "nothing is made now".to_owned() })?);
+        }
         if self.without_network.load(Ordering::Relaxed) {
             return Ok(self.bases.find(name, packages)?.ok_or_else(|| BaseError::NotMade {
                 name: name.to_owned(),

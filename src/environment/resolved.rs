@@ -69,12 +69,16 @@ impl Resolved {
         self.spec.packages.iter().filter(first).cloned().collect()
     }
 
-    /// The name in a requirement, in lower case and with `-` for `_` and `.`.
     fn package_name(&self, requirement: &str) -> String {
-        let pattern = self.definition.packages.as_ref().and_then(|packages| Regex::new(&packages.name).ok());
-        let name = pattern.and_then(|p| p.captures(requirement)?.get(1).map(|m| m.as_str().to_owned()));
-        name.unwrap_or_else(|| requirement.trim().to_owned()).to_lowercase().replace(['_', '.'], "-")
+        package_name(&self.definition, requirement)
     }
+}
+
+/// The name in a requirement, in lower case and with `-` for `_` and `.`.
+pub(super) fn package_name(definition: &Definition, requirement: &str) -> String {
+    let pattern = definition.packages.as_ref().and_then(|packages| Regex::new(&packages.name).ok());
+    let name = pattern.and_then(|p| p.captures(requirement)?.get(1).map(|m| m.as_str().to_owned()));
+    name.unwrap_or_else(|| requirement.trim().to_owned()).to_lowercase().replace(['_', '.'], "-")
 }
 
 #[cfg(test)]

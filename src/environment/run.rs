@@ -1,17 +1,19 @@
 //! Running one step in the sandbox and saying what went wrong.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::deadline::Deadline;
 use super::error::{EnvironmentError, Phase, StepEnd};
+use super::pulse::{Pulse, Tail};
 use crate::model::InfraReason;
-use crate::sandbox::{End, Exit, Network, Sandbox, Task};
+use crate::sandbox::{End, Exit, Network, RunFuture, Sandbox, Task};
 
 /// How many of a failed step's last lines an error shows.
 const TAIL_LINES: usize = 12;
 
 /// Signs of a network that did not answer, as package clients and resolvers write them (in lower case).
-const NETWORK_SIGNS: [&str; 26] = [
+pub(super) const NETWORK_SIGNS: [&str; 26] = [
     "temporary failure in name resolution",
     "name or service not known",
     "could not resolve",
@@ -42,11 +44,28 @@ const NETWORK_SIGNS: [&str; 26] = [
 
 const DISK_SIGNS: [&str; 3] = ["no space left on device", "enospc", "disk quota exceeded"];
 
+/// With less than this on the disk of the cache a step is not believed, whatever it says itself: programs go on where a
+/// file could not be written, or forget to look.
+const NOTHING_LEFT: u64 = 1 << 20;
+
 /// The sandbox and the phase's deadline.
 #[derive(Clone, Copy)]
 pub(super) struct Runner<'a> {
     pub sandbox: &'a dyn Sandbox,
     pub deadline: &'a Deadline<'a>,
+    /// Who watches the steps.
+    pub watch: Watch<'a>,
+}
+
+/// What is looked at and said while a step runs.
+#[derive(Clone, Copy)]
+pub(super) struct Watch<'a> {
+    /// How often a running step gives a sign of life.
+    pub every: Duration,
+    /// Who is told.
+    pub progress: &'a (dyn Fn(&str) + Send + Sync),
+    /// Where layers lie.
+    pub cache: &'a Path,
 }
 
 impl Runner<'_> {
@@ -62,10 +81,65 @@ impl Runner<'_> {
         }
         let mut task = task.clone();
         task.limits.wall = task.limits.wall.min(left);
-        let exit = self.sandbox.run(&task, cancel).await;
+        let tail = Tail::default();
+        let exit = self.sandbox.run_heard(&task, tail.listener(), cancel);
+        let (exit, was_full) = self.watched(step, exit, &tail).await;
         let exit = exit.map_err(|source| EnvironmentError::Sandbox { step: step.to_owned(), source })?;
-        if exit.cancelled { Err(EnvironmentError::Cancelled) } else { Ok(exit) }
+        match was_full {
+            _ if exit.cancelled => Err(EnvironmentError::Cancelled),
+            // A step that failed says so itself, with what it was at.
+            true if succeeded(&exit) => Err(EnvironmentError::DiskFull {
+                step: step.to_owned(),
+                cache: self.watch.cache.to_owned(),
+                log: log_of(&exit),
+            }),
+            _ => Ok(exit),
+        }
     }
+
+    /// Waits for a step's end with a sign of life now and then. Whether the disk was full at any look.
+    async fn watched(
+        &self,
+        step: &str,
+        exit: RunFuture<'_>,
+        tail: &Tail,
+    ) -> (Result<Exit, crate::sandbox::SandboxError>, bool) {
+        const LOOK: Duration = Duration::from_millis(200);
+        let (began, mut said) = (Instant::now(), Instant::now());
+        let mut was_full = false;
+        tokio::pin!(exit);
+        let exit = loop {
+            tokio::select! {
+                biased;
+                exit = &mut exit => break exit,
+                () = tokio::time::sleep(LOOK.min(self.watch.every)) => {}
+            }
+            was_full |= self.is_full();
+            if said.elapsed() >= self.watch.every {
+                said = Instant::now();
+                let left = self.deadline.until.saturating_duration_since(said);
+                let pulse = Pulse::new(self.deadline.phase(), step, began.elapsed(), left, tail);
+                (self.watch.progress)(&pulse.to_string());
+            }
+        };
+        (exit, was_full || self.is_full())
+    }
+
+    fn is_full(&self) -> bool {
+        free(self.watch.cache).is_some_and(|free| free < NOTHING_LEFT)
+    }
+}
+
+/// Free bytes where a folder lies; `None` when the system does not say.
+fn free(path: &Path) -> Option<u64> {
+    let stat = rustix::fs::statvfs(path).ok()?;
+    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
+}
+
+/// Whether a step that was allowed to fail did so for want of room.
+pub(super) fn says_disk_full(exit: &Exit) -> bool {
+    let text = String::from_utf8_lossy(&log_of(exit)).to_lowercase();
+    DISK_SIGNS.iter().any(|sign| text.contains(sign))
 }
 
 /// Whether a task succeeded.

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use super::base::BaseSettings;
 use super::network::NetworkSettings;
+use crate::engine::BuildBudget;
 use crate::sandbox::Limits;
+use crate::store::Uses;
 
 const MIB: u64 = 1024 * 1024;
 
@@ -17,6 +19,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// Folders of the user's own definitions, which hide those that come with the program.
     pub definitions: Vec<PathBuf>,
+    /// Whether nothing may be installed that came out after the day of the commit. Other bounds of a spec's own stay.
+    pub as_of_commit: bool,
     /// Whether steps that need the network are refused. What is in the cache is used all the same.
     pub offline: bool,
     /// The host's variables that lead to toolchains.
@@ -35,10 +39,23 @@ pub struct Settings {
     pub engine: Option<String>,
     /// A lock file that bases must agree with.
     pub base_lock: Option<PathBuf>,
+    /// How often a step that runs gives a sign of life.
+    pub heartbeat: Duration,
+    /// What builds may take of the machine together; `None`: each begins at once.
+    pub budget: Option<BuildBudget>,
+    /// Where this process lists the layers that it uses, so that no other one takes them out of the cache.
+    pub uses: Option<Uses>,
+    /// Limits of one proof, and of reading what a project wants.
+    pub proof_limits: Limits,
+    /// How long finding, building and proving one environment may take, all attempts together.
+    pub search_deadline: Duration,
+    /// How many changes of failed specs are tried for one tree.
+    pub repairs: u32,
 }
 
 impl Settings {
-    /// Settings with the default limits: 15 minutes, 4 GiB of memory and of scratch space.
+    /// Settings with the default limits: 15 minutes (10 for a proof, 2 hours for all attempts together), 4 GiB of memory
+    /// and of scratch space, 3 repairs.
     pub fn new(cache: PathBuf, host: HostVariables) -> Self {
         let limits = Limits {
             wall: Duration::from_secs(15 * 60),
@@ -53,12 +70,19 @@ impl Settings {
         Self {
             cache,
             definitions: Vec::new(),
+            as_of_commit: false,
             offline: false,
             host,
             network: NetworkSettings::default(),
             fetch_limits: limits.clone(),
+            proof_limits: Limits { wall: Duration::from_secs(10 * 60), ..limits.clone() },
             build_limits: limits,
             probe_deadline: Duration::from_secs(30),
+            heartbeat: Duration::from_secs(30),
+            budget: None,
+            uses: None,
+            search_deadline: Duration::from_secs(2 * 3600),
+            repairs: 3,
             debian_mirror: None,
             engine: None,
             base_lock: None,

@@ -11,14 +11,19 @@ use tokio::runtime::{Builder, Handle, RuntimeFlavor};
 /// When there can be no runtime or thread.
 pub(super) fn wait<T: Send>(work: impl Future<Output = T> + Send) -> std::io::Result<T> {
     let handle = Handle::try_current().ok().filter(|h| h.runtime_flavor() == RuntimeFlavor::MultiThread);
+    let is_shared = handle.is_some();
     let run = move || match handle {
         Some(handle) => Ok(handle.block_on(work)),
         None => Builder::new_current_thread().enable_all().build().map(|runtime| runtime.block_on(work)),
     };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, run)?;
-        thread.join().unwrap_or_else(|_| Err(std::io::Error::other("a task of ours broke")))
-    })
+    let in_a_thread = || {
+        std::thread::scope(|scope| {
+            let thread = std::thread::Builder::new().spawn_scoped(scope, run)?;
+            thread.join().unwrap_or_else(|_| Err(std::io::Error::other("a task of ours broke")))
+        })
+    };
+    // The runtime's other work, which this may be waiting for, goes on even when all of its threads come here.
+    if is_shared { tokio::task::block_in_place(in_a_thread) } else { in_a_thread() }
 }
 
 #[cfg(test)]
@@ -37,6 +42,11 @@ mod tests {
 
     #[tokio::test]
     async fn inside_of_one_with_one_thread() {
+        assert_eq!(wait(work()).unwrap(), 42);
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn on_the_only_thread_of_a_runtime() {
         assert_eq!(wait(work()).unwrap(), 42);
     }
 

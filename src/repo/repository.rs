@@ -114,6 +114,36 @@ impl Repository {
         Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
     }
 
+    /// The full id of the commit that is checked out, or that `HEAD` leads to in a bare repository.
+    pub fn head(&self) -> Result<String, RepoError> {
+        let git = self.git()?;
+        let head = git.head().and_then(|head| head.peel_to_commit()).map_err(self.failed("look up `HEAD`"))?;
+        Ok(head.id().to_string())
+    }
+
+    /// The day on which a commit was made, by its committer's clock, in UTC.
+    pub fn day(&self, commit: &str) -> Result<jiff::civil::Date, RepoError> {
+        let git = self.git()?;
+        let seconds = self.commit(&git, commit)?.time().seconds();
+        // A time that no calendar has is as good as none: the epoch.
+        let time = jiff::Timestamp::from_second(seconds).unwrap_or_default();
+        Ok(jiff::tz::Offset::UTC.to_datetime(time).date())
+    }
+
+    /// Whether a commit is in `from..to`: reachable from `to` and not from `from`.
+    pub fn is_in_range(&self, commit: &str, from: &str, to: &str) -> Result<bool, RepoError> {
+        let git = self.git()?;
+        let [commit, from, to] = [commit, from, to].map(|id| self.resolve_oid(&git, id));
+        let (commit, from, to) = (commit?, from?, to?);
+        let reaches = |descendant: git2::Oid| {
+            let same = descendant == commit;
+            Ok::<bool, RepoError>(
+                same || git.graph_descendant_of(descendant, commit).map_err(self.failed("walk the history"))?,
+            )
+        };
+        Ok(reaches(to)? && !reaches(from)?)
+    }
+
     /// A reader of a commit's files.
     pub fn tree_of(&self, commit: &str) -> Result<TreeReader, RepoError> {
         let git = self.git()?;

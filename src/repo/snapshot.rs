@@ -113,6 +113,18 @@ impl Repository {
         self.kept(&SnapshotMode::Run, &id, dir, owner)
     }
 
+    /// The place of the `run` snapshot of a commit below `dest_root`, and whether it is whole there. Nothing is written.
+    pub fn kept_snapshot(
+        &self,
+        commit: &str,
+        dest_root: &Path,
+        owner: (u32, u32),
+    ) -> Result<(PathBuf, bool), RepoError> {
+        let dir = dest_root.join(format!("{}-{}-{}", self.tree_id(commit)?, owner.0, owner.1));
+        let whole = read_marker(&beside(&dir, ".complete"), &dir).is_some();
+        Ok((dir, whole))
+    }
+
     /// Makes the `review` snapshot of a commit below `dest_root`, or finds it there.
     ///
     /// Its files are those of a `run` snapshot ([`Self::snapshot`]). Its `.git` has one branch `main`, which leads to

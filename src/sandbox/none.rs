@@ -3,7 +3,7 @@
 use tokio_util::sync::CancellationToken;
 
 use super::local::{Identity, Job, LocalConfig, Privilege, ROOT_MODE_ID, Streams, attend_job, run_job};
-use super::{Isolation, RunFuture, Sandbox, SandboxError, Seat, Task};
+use super::{Isolation, Listener, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// Commands as an unprivileged host user, on the host's network, with the host's kernel interfaces.
 ///
@@ -63,7 +63,11 @@ impl Sandbox for NoSandbox {
     }
 
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        Box::pin(run_job(self.config.helper.clone(), self.job(task), cancel))
+        Box::pin(run_job(self.config.helper.clone(), self.job(task), None, cancel))
+    }
+
+    fn run_heard<'a>(&'a self, task: &'a Task, listener: Listener, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        Box::pin(run_job(self.config.helper.clone(), self.job(task), Some(listener), cancel))
     }
 
     fn attend<'a>(&'a self, task: &'a Task, seat: Seat, cancel: &'a CancellationToken) -> RunFuture<'a> {

@@ -2,7 +2,7 @@
 //! old cache is ignored and never misread.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use super::StoreError;
 
@@ -37,7 +37,7 @@ impl Bucket {
     }
 
     /// How deep below the bucket's folder its entries lie.
-    fn depth(self) -> usize {
+    pub(super) fn depth(self) -> usize {
         match self {
             Self::Snapshots | Self::Bases | Self::Scratch => 1,
             Self::Repositories | Self::Layers => 2,
@@ -88,75 +88,33 @@ pub fn usage(cache: &Path) -> Result<Vec<Usage>, StoreError> {
 /// Says that an entry of the cache was used now. `path` lies in the entry; anything else (a user's mirror, a toolchain)
 /// is left alone. That the time cannot be set is no reason to stop: the entry only looks older than it is.
 pub fn used(cache: &Path, path: &Path) {
-    let Some((bucket, inside)) =
-        Bucket::ALL.iter().find_map(|b| path.strip_prefix(b.path(cache)).ok().map(|inside| (*b, inside)))
-    else {
-        return;
-    };
-    let entry: PathBuf = inside.components().take(bucket.depth()).collect();
-    if let Ok(file) = fs_err::File::open(last_use(&bucket.path(cache).join(entry))) {
+    let Some(entry) = entry_of(cache, path) else { return };
+    if let Ok(file) = fs_err::File::open(last_use(&entry)) {
         let _ = file.file().set_modified(SystemTime::now());
     }
 }
 
+/// The entry of the cache in which `path` lies.
+pub(super) fn entry_of(cache: &Path, path: &Path) -> Option<PathBuf> {
+    let in_bucket = |b: &Bucket| path.strip_prefix(b.path(cache)).ok().map(|inside| (*b, inside));
+    let (bucket, inside) = Bucket::ALL.iter().find_map(in_bucket)?;
+    let entry: PathBuf = inside.components().take(bucket.depth()).collect();
+    let whole = entry.components().count() == bucket.depth();
+    whole.then(|| bucket.path(cache).join(entry))
+}
+
 /// What carries the time of an entry's last use: the marker beside it, as the times of a snapshot's own files are
 /// constant; else the entry itself.
-fn last_use(entry: &Path) -> PathBuf {
+pub(super) fn last_use(entry: &Path) -> PathBuf {
     let marker = marker(entry);
     if marker.is_file() { marker } else { entry.to_owned() }
 }
 
 /// The file that says that the entry beside it is whole.
-fn marker(entry: &Path) -> PathBuf {
+pub(super) fn marker(entry: &Path) -> PathBuf {
     let mut name = entry.as_os_str().to_owned();
     name.push(".complete");
     name.into()
-}
-
-/// Entries of the cache (a snapshot, a layer, a clone) that nobody used for `unused`; see [`used`].
-///
-/// # Errors
-/// When the cache cannot be listed.
-pub fn stale(cache: &Path, unused: Duration, now: SystemTime) -> Result<Vec<PathBuf>, StoreError> {
-    let mut found = Vec::new();
-    for bucket in Bucket::ALL {
-        let folder = bucket.path(cache);
-        if !folder.is_dir() {
-            continue;
-        }
-        for entry in walkdir::WalkDir::new(&folder).min_depth(bucket.depth()).max_depth(bucket.depth()) {
-            let entry = entry.map_err(std::io::Error::from)?;
-            let name = entry.file_name().to_string_lossy();
-            if bucket == Bucket::Scratch && name.starts_with("process-") {
-                // Its owner's, however old; dead owners' go when a process starts.
-                continue;
-            }
-            // Locks are empty, and one may be held; a marker goes with its entry.
-            let with = name.strip_suffix(".complete").map(|name| entry.path().with_file_name(name));
-            if name.ends_with(".lock") || with.is_some_and(|entry| entry.exists()) {
-                continue;
-            }
-            let age =
-                fs_err::metadata(last_use(entry.path()))?.modified().ok().and_then(|m| now.duration_since(m).ok());
-            if age.is_some_and(|age| age >= unused) {
-                found.push(entry.into_path());
-            }
-        }
-    }
-    found.sort();
-    Ok(found)
-}
-
-/// Deletes an entry: its marker first, so that a half-deleted one is never taken for whole.
-///
-/// # Errors
-/// What the file system says.
-pub fn remove(entry: &Path) -> Result<(), StoreError> {
-    let marker = marker(entry);
-    if marker.is_file() {
-        fs_err::remove_file(&marker)?;
-    }
-    Ok(remove_entry(entry)?)
 }
 
 /// Deletes a folder or file, which need not be there.
@@ -181,29 +139,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_as_old_as_its_last_use_and_goes_with_its_marker() {
+    fn a_use_is_put_down_to_the_entry_in_which_it_lies() {
         let dir = tempfile::tempdir().unwrap();
         let cache = dir.path();
-        let long_ago = SystemTime::now() - Duration::from_secs(40 * 86_400);
+        let long_ago = SystemTime::now() - std::time::Duration::from_secs(40 * 86_400);
         let snapshots = Bucket::Snapshots.path(cache);
         let layers = Bucket::Layers.path(cache).join("rust-build");
         for folder in [snapshots.join("a"), snapshots.join("b"), layers.join("c/root"), layers.join("d")] {
             fs_err::create_dir_all(folder).unwrap();
         }
-        for file in [snapshots.join("a.complete"), snapshots.join("a.lock"), snapshots.join("b.complete")] {
+        let marked = [snapshots.join("a.complete"), snapshots.join("b.complete")];
+        for file in &marked {
             fs_err::write(file, "").unwrap();
         }
-        let old = [snapshots.join("a"), snapshots.join("a.complete"), snapshots.join("a.lock"), snapshots.join("b")];
-        for path in old.iter().chain(&[snapshots.join("b.complete"), layers.join("c"), layers.join("d")]) {
+        for path in marked.iter().chain(&[layers.join("c"), layers.join("d")]) {
             std::fs::File::open(path).unwrap().set_modified(long_ago).unwrap();
         }
-        used(cache, &snapshots.join("b"));
+        used(cache, &snapshots.join("b/src"));
         used(cache, &layers.join("c/root"));
         used(cache, Path::new("/somewhere/else"));
-        let month = Duration::from_secs(30 * 86_400);
-        assert_eq!(stale(cache, month, SystemTime::now()).unwrap(), [layers.join("d"), snapshots.join("a")]);
-        remove(&snapshots.join("a")).unwrap();
-        assert!(!snapshots.join("a.complete").exists() && snapshots.join("b").exists());
-        assert_eq!(stale(cache, month, SystemTime::now()).unwrap(), [layers.join("d")]);
+        let is_old = |entry: &Path| fs_err::metadata(last_use(entry)).unwrap().modified().unwrap() == long_ago;
+        let old = [snapshots.join("a"), snapshots.join("b"), layers.join("c"), layers.join("d")].map(|e| is_old(&e));
+        assert_eq!(old, [true, false, false, true]);
+        assert_eq!(entry_of(cache, &layers), None);
     }
 }

@@ -41,3 +41,12 @@ pub(super) fn wait(path: &Path) -> std::io::Result<File> {
         }
     }
 }
+
+/// Waits for a lock on `path` that others may hold at the same time, and that keeps [`wait`]'s away.
+pub(super) fn wait_shared(path: &Path) -> std::io::Result<File> {
+    let file = open(path)?;
+    match file.lock_shared() {
+        Err(error) if error.kind() != std::io::ErrorKind::Unsupported => Err(error),
+        _ => Ok(file),
+    }
+}

@@ -14,9 +14,9 @@ use super::reap;
 use crate::fault;
 
 /// How the names of processes' folders begin.
-const PREFIX: &str = "process-";
+pub(super) const PREFIX: &str = "process-";
 /// The file in a process's folder that its owner has locked.
-const OWNER: &str = "owner.lock";
+pub(super) const OWNER: &str = "owner.lock";
 /// Held while folders are made and looked through, so that none is seen before it has an owner.
 const DOOR: &str = "door.lock";
 
@@ -48,6 +48,11 @@ impl Scratch {
         // What is below is given to the sandbox's user, who must be able to reach it.
         fs_err::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         Ok(Self { folder, cache: cache.to_owned(), _owner: owner })
+    }
+
+    /// The cache that it lies in.
+    pub fn cache(&self) -> &Path {
+        &self.cache
     }
 
     /// The folder.

@@ -12,7 +12,7 @@ use crate::cli::printer::Printer;
 use crate::cli::{Outcome, runtime, score};
 use crate::environment::{ExportItem, TransferError};
 use crate::metrics::Denominator;
-use crate::stage::score::{Ground, Selection, build_on, plan};
+use crate::stage::score::{Selection, build_on_base, plan};
 
 /// Write environments into an archive for other machines.
 ///
@@ -81,13 +81,12 @@ pub(super) fn run(args: Args) -> Outcome {
             }
         })
     };
-    let ground = Ground::Base(args.base.clone());
     let mut items = Vec::new();
     for (number, chosen) in plan.instances.iter().enumerate() {
         let id = &chosen.instance.instance_id;
         printer.note(&format!("{}/{} {id}", number + 1, plan.instances.len()));
         let step = |text: &str| printer.note(&format!("  {text}"));
-        let built = build_on(&services, chosen.instance, &chosen.comments, &ground, &step, &cancel);
+        let built = build_on_base(&services, chosen.instance, &chosen.comments, args.base.as_deref(), &step, &cancel);
         match runtime.block_on(built) {
             Ok((prepared, snapshot)) => {
                 items.push(ExportItem { instance_id: id.clone(), prepared, snapshot });

@@ -42,7 +42,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let scratch = common::scratch(&cache)?;
     let sandbox = common::sandbox("local", &Source::Default, &scratch)?;
     let folders = common::definitions(&layers, &[])?;
-    let environments = common::environments(&cache, true, &folders, &PhaseLimits::default(), sandbox)?;
+    let environments = common::environments(&cache, true, &folders, &PhaseLimits::default(), sandbox, (None, None))?;
     let runtime = runtime()?;
     let cancel = CancellationToken::new();
     let interrupt = {

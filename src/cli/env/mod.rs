@@ -2,15 +2,23 @@
 
 mod base;
 mod build;
+mod check;
+mod chosen;
+mod display;
+mod du;
 mod export;
+pub(super) mod gc;
 mod import;
+mod detect;
 mod list;
+mod plan;
+mod shell;
 
 use clap::Subcommand;
 
 use super::Outcome;
 
-/// Build environments ahead, make what they stand on, or list the definitions.
+/// Build environments ahead, make what they stand on, look at them, sit down in one, make room.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,6 +31,12 @@ enum Verb {
     Build(Box<build::Args>),
     Export(Box<export::Args>),
     Import(import::Args),
+    Plan(Box<plan::Args>),
+    Check(Box<check::Args>),
+    Shell(Box<shell::Args>),
+    Du(du::Args),
+    Gc(gc::Args),
+    Detect(detect::Args),
     List(list::Args),
 }
 
@@ -32,6 +46,12 @@ pub(super) fn run(args: Args) -> Outcome {
         Verb::Build(args) => build::run(*args),
         Verb::Export(args) => export::run(*args),
         Verb::Import(args) => import::run(args),
+        Verb::Plan(args) => plan::run(*args),
+        Verb::Check(args) => check::run(*args),
+        Verb::Shell(args) => shell::run(*args),
+        Verb::Du(args) => du::run(args),
+        Verb::Gc(args) => gc::run(args),
+        Verb::Detect(args) => detect::run(args),
         Verb::List(args) => list::run(args),
     }
 }

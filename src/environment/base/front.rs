@@ -18,6 +18,7 @@ use super::recipe::{Named, Recipe, Source, architecture, named};
 use super::shelf::{Base, Content, Shelf};
 use super::{engine, recipe};
 use crate::environment::archive::{self, ArchiveError, Part, Tree, Whiteouts};
+use crate::environment::layers::remove_tree;
 use crate::environment::settings::HostVariables;
 use crate::environment::version::{at_least, matches_prefix};
 use crate::environment::{Definition, Definitions, NetworkSettings, strip_credentials};
@@ -386,7 +387,7 @@ impl Bases {
         let content = Content { tree, origin: record.origin.clone(), variables: record.variables.clone() };
         let base = self.shelf.put(draft, &record.name, &record.recipe, content, Instant::now(), &told)?;
         if base.record.content != record.content {
-            cache::remove(&base.folder).map_err(|e| std::io::Error::other(e.to_string()))?;
+            remove_tree(&base.folder)?;
             return Err(other(&base.record.content).into());
         }
         drop(turn);

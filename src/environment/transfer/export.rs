@@ -120,13 +120,13 @@ impl Writer<'_> {
             .with_content(digest)
             .ok_or_else(|| TransferError::NoLayer { folder: PathBuf::from(digest) })?;
         let mut layers = vec![self.base(&base)?];
-        for (folder, path) in &prepared.layers {
+        for (folder, path) in &prepared.folders {
             layers.push(self.layer(folder, &[("root".to_owned(), path.clone())])?.remove(0));
         }
         let mut outputs = Vec::new();
         if let Some(build) = &prepared.build {
             let mut parts = Vec::new();
-            for (folder, path) in &prepared.layers {
+            for (folder, path) in &prepared.folders {
                 let name = layer_name(folder);
                 let over = format!("over/{name}");
                 if build.join(&over).is_dir() {
@@ -236,7 +236,7 @@ impl Writer<'_> {
             blobs.push(self.folder(&folder.join(part), path)?);
         }
         if !self.records.layers.iter().any(|known| known.digest == digest) {
-            let found = self.environments.layers.find(&kind, &digest).ok_or_else(missing)?;
+            let found = self.environments.layers.find(&kind, &digest)?.ok_or_else(missing)?;
             let parts = parts.iter().zip(&blobs).map(|((folder, path), blob)| LayerPart {
                 folder: folder.clone(),
                 at: inside(path).display().to_string(),
@@ -333,7 +333,7 @@ fn links(prepared: &Prepared) -> Vec<(PathBuf, PathBuf)> {
     let mut out = Vec::new();
     for mount in &prepared.mounts {
         let Mount::ReadOnly { source, target } = mount else { continue };
-        for (folder, path) in &prepared.layers {
+        for (folder, path) in &prepared.folders {
             if let Ok(part) = source.strip_prefix(folder.join("root"))
                 && part != Path::new("")
             {

@@ -81,7 +81,7 @@ impl Environments {
             let key = rekeyed(&layer.key, owner, &renamed);
             let digest = digest_json(&key);
             renamed.insert(layer.digest.to_string(), digest.to_string());
-            if self.layers.find(&layer.kind, &digest).is_some() {
+            if self.layers.find(&layer.kind, &digest)?.is_some() {
                 done.there += 1;
                 continue;
             }
@@ -104,7 +104,7 @@ impl Environments {
         go: &dyn Fn() -> std::io::Result<()>,
     ) -> Result<(), TransferError> {
         let turn = wait(self.layers.turn(digest, cancel))??;
-        if self.layers.find(&layer.kind, digest).is_some() {
+        if self.layers.find(&layer.kind, digest)?.is_some() {
             return Ok(());
         }
         let draft = self.layers.start(&layer.kind, digest, &turn)?;

@@ -100,6 +100,10 @@ impl Image {
             let widest = leading.max(trailing);
             for context in (1..=widest).rev() {
                 let (skip, cut) = (leading.saturating_sub(context), trailing.saturating_sub(context));
+                if skip + cut >= hunk.lines.len() {
+                    // Context alone, from both ends: nothing would be left of it.
+                    break;
+                }
                 let lines = &hunk.lines[skip..hunk.lines.len() - cut];
                 if skip + cut > 0 && lines.iter().all(|l| l.kind == LineKind::Add || l.text.trim_ascii().is_empty()) {
                     break;

@@ -114,6 +114,13 @@ fn a_real_folder_named_a_is_found() {
 }
 
 #[test]
+fn a_hunk_of_context_alone_is_not_cut_from_both_ends() {
+    let base = plain(&[("x", "1\n2\n3\n")]);
+    let patch = "--- a/x\n+++ b/x\n@@ @@\n one\n two\n three\n";
+    assert!(matches!(refuse(&base, patch), PatchError::DoesNotApply { .. }));
+}
+
+#[test]
 fn the_null_name_on_the_git_line_is_a_file_that_is_not_there() {
     let new = "diff --git /dev/null b/new\nnew file mode 100644\n";
     assert_changes(&apply(&plain(&[]), new), &[("new", "644 ")]);

@@ -1,7 +1,6 @@
 //! [`LocalSandbox`]: the embedded sandbox behind the [`Sandbox`] trait.
 
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 
 use tokio_util::sync::CancellationToken;
@@ -11,8 +10,8 @@ use super::config::LocalConfig;
 use super::identity::{self, Identity};
 use super::probe::{self, ProbeResult};
 use super::protocol::{Ended, Job, Privilege, Report, Streams};
-use super::run::{self, Ran};
-use crate::sandbox::{Exit, Isolation, Network, RunFuture, Sandbox, SandboxError, Seat, Task};
+use super::run::{self, Ends, Ran};
+use crate::sandbox::{Exit, Isolation, Listener, Network, OVER_DISK, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// The embedded sandbox.
 #[derive(Debug)]
@@ -83,7 +82,11 @@ impl Sandbox for LocalSandbox {
     }
 
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        Box::pin(run_job(self.helper.clone(), self.job(task), cancel))
+        Box::pin(run_job(self.helper.clone(), self.job(task), None, cancel))
+    }
+
+    fn run_heard<'a>(&'a self, task: &'a Task, listener: Listener, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        Box::pin(run_job(self.helper.clone(), self.job(task), Some(listener), cancel))
     }
 
     fn attend<'a>(&'a self, task: &'a Task, seat: Seat, cancel: &'a CancellationToken) -> RunFuture<'a> {
@@ -92,8 +95,13 @@ impl Sandbox for LocalSandbox {
 }
 
 /// Runs a job on a thread of its own. A cancelled token, or dropping the future, kills the tree.
-pub async fn run_job(helper: PathBuf, job: Job, cancel: &CancellationToken) -> Result<Exit, SandboxError> {
-    run_with(helper, job, None, cancel).await
+pub async fn run_job(
+    helper: PathBuf,
+    job: Job,
+    listener: Option<Listener>,
+    cancel: &CancellationToken,
+) -> Result<Exit, SandboxError> {
+    run_with(helper, job, Ends { stream: None, listener }, cancel).await
 }
 
 /// Runs a job that somebody attends.
@@ -104,18 +112,13 @@ pub async fn attend_job(
     cancel: &CancellationToken,
 ) -> Result<Exit, SandboxError> {
     job.streams = if seat.terminal { Streams::Terminal } else { Streams::Stream };
-    run_with(helper, job, Some(seat.stream), cancel).await
+    run_with(helper, job, Ends { stream: Some(seat.stream), listener: None }, cancel).await
 }
 
-async fn run_with(
-    helper: PathBuf,
-    job: Job,
-    stream: Option<OwnedFd>,
-    cancel: &CancellationToken,
-) -> Result<Exit, SandboxError> {
+async fn run_with(helper: PathBuf, job: Job, ends: Ends, cancel: &CancellationToken) -> Result<Exit, SandboxError> {
     let (wake, asleep) = run::wake_pipe().map_err(|error| SandboxError::Helper(error.to_string()))?;
     let mut running = tokio::task::spawn_blocking(move || {
-        let ran = run::run(&helper, &job, &wake, stream).inspect_err(|_| cleanup::after_dead_helper(&job))?;
+        let ran = run::run(&helper, &job, &wake, ends).inspect_err(|_| cleanup::after_dead_helper(&job))?;
         exit(&job, ran)
     });
     let mut asleep = Some(asleep);
@@ -141,7 +144,7 @@ pub fn exit(job: &Job, ran: Ran) -> Result<Exit, SandboxError> {
         Report::Ended(ended) => {
             if ended.over_disk {
                 let disk = job.task.limits.disk;
-                let note = format!("\nredgreen: ended, as it left more than {disk} bytes on disk\n");
+                let note = format!("\n{OVER_DISK} {disk} bytes on disk\n");
                 stderr.bytes.extend_from_slice(note.as_bytes());
             }
             Ok(Exit {

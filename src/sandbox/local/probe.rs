@@ -74,7 +74,7 @@ pub fn try_setting(config: &LocalConfig, identity: &Identity, setting: &Setting)
     };
     // Held until the run ended, so that nothing cancels it.
     let (wake, _asleep) = run::wake_pipe().map_err(|error| error.to_string())?;
-    let ran = run::run(&config.helper, &job, &wake, None)
+    let ran = run::run(&config.helper, &job, &wake, run::Ends::default())
         .and_then(|ran| exit(&job, ran))
         .map_err(|error| error.to_string())?;
     if ran.end == End::Exited(0) {

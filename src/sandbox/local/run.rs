@@ -13,7 +13,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use super::protocol::{Job, Report};
 use super::spawner;
 use crate::fault;
-use crate::sandbox::{Captured, SandboxError, Token};
+use crate::sandbox::{Captured, Listener, SandboxError, Token};
 
 /// How long the helper may take beyond the wall-clock limit: to set up, to kill, to clean up.
 const BEYOND: Duration = Duration::from_secs(180);
@@ -31,9 +31,18 @@ pub struct Ran {
     pub token: Option<Token>,
 }
 
-/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled. `stream` is the command's standard
-/// input, output and error, where they are not captured.
-pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) -> Result<Ran, SandboxError> {
+/// Where what a command writes goes beside its capture.
+#[derive(Default)]
+pub struct Ends {
+    /// The command's standard input, output and error, where they are not captured.
+    pub stream: Option<OwnedFd>,
+    /// Who is told while it runs.
+    pub listener: Option<Listener>,
+}
+
+/// Runs one job; blocks. When the other end of `wake` closes, the run is cancelled.
+pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, ends: Ends) -> Result<Ran, SandboxError> {
+    let Ends { stream, listener } = ends;
     let broken = |what: &str| {
         let what = what.to_owned();
         move |error: std::io::Error| SandboxError::Helper(format!("could not {what}: {error}"))
@@ -56,6 +65,7 @@ pub fn run(helper: &Path, job: &Job, wake: &OwnedFd, stream: Option<OwnedFd>) ->
         streams: [stdout, stderr, result],
         captured: Default::default(),
         cap: usize::try_from(job.task.limits.output).unwrap_or(usize::MAX),
+        listener,
     };
     let deadline = Instant::now() + job.task.limits.wall.min(Duration::from_secs(366 * 24 * 3600)) + BEYOND;
     pipes.read(Some(wake), deadline).map_err(broken("read from the sandbox"))?;
@@ -119,6 +129,7 @@ struct Pipes {
     streams: [Option<File>; 3],
     captured: [Captured; 3],
     cap: usize,
+    listener: Option<Listener>,
 }
 
 impl Pipes {
@@ -174,7 +185,12 @@ impl Pipes {
         let Some(stream) = &mut self.streams[number] else { return Ok(()) };
         match stream.read(buffer) {
             Ok(0) => self.streams[number] = None,
-            Ok(length) => keep(&mut self.captured[number], &buffer[..length], self.cap),
+            Ok(length) => {
+                keep(&mut self.captured[number], &buffer[..length], self.cap);
+                if let Some(listener) = self.listener.as_ref().filter(|_| number != RESULT) {
+                    listener(&buffer[..length]);
+                }
+            }
             Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
             // A socket whose other end was closed with the token unread.
             Err(error) if error.kind() == std::io::ErrorKind::ConnectionReset => self.streams[number] = None,
@@ -199,6 +215,9 @@ enum From {
     Control,
     Wake,
 }
+
+/// The result channel among the streams: nobody but the caller hears of it.
+const RESULT: usize = 2;
 
 /// Keeps the first `cap` bytes and counts the rest.
 fn keep(captured: &mut Captured, bytes: &[u8], cap: usize) {

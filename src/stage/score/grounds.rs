@@ -32,6 +32,7 @@ impl<'a> Grounds<'a> {
             "repeat": settings.repeat,
             "limits": settings.limits,
             "isolation": services.sandbox.isolation(),
+            "overrides": *services.overrides,
             "reporters": Reporters::digest(),
         }));
         Some(Self { services, bench_root, command })
@@ -42,7 +43,11 @@ impl<'a> Grounds<'a> {
         let instance = &job.instance;
         let definition =
             |language: &str| self.services.environments.definitions().get(language).ok().map(|d| d.digest());
-        let environment = instance.environment.as_ref().and_then(|spec| definition(&spec.language));
+        // Of one that has to be found, all definitions decide.
+        let environment = match &instance.environment {
+            Some(spec) => definition(&spec.language),
+            None => Some(self.services.environments.definitions_digest().clone()),
+        };
         let whole = digest_json(&json!([self.command, instance, environment]));
         job.comments
             .iter()

@@ -1,6 +1,6 @@
 //! Makes an instance ready: repository, trees, environment, patches.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap};
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,19 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::causes::{packages_of, toolchain_of};
+use super::environment::{Chosen, choose, resolve_own};
+use super::held;
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use super::state::State;
 use crate::engine::{Cause, Event, Scope, time};
-use crate::environment::{BuildSubject, EnvironmentError, Environments, Prepared, Resolved};
+use crate::environment::{BuildSubject, EnvironmentError, Prepared, Resolved, SpecSource};
 use crate::fault;
-use crate::model::{CommentId, Digest, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode, Revision};
-use crate::repo::{ChangeSet, RepoError, RepoSources, TreePath, TreeReader, apply_patch};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, Instance, Revision};
+use crate::repo::{ChangeSet, RepoError, RepoSources, Repository, TreePath, TreeReader, apply_patch};
 use crate::sandbox::Mount;
-use crate::store::cache::{self, Bucket};
+use crate::store::Held;
+use crate::store::cache;
 
 /// Why an instance cannot be run here.
 #[derive(Debug, Clone)]
@@ -92,6 +95,8 @@ pub(super) struct Ready {
     pub(super) toolchain: String,
     /// Where layers of states go; removed when the instance is done.
     pub(super) scratch: tempfile::TempDir,
+    /// Keeps the trees in the cache.
+    _held: Vec<Held>,
 }
 
 /// The digest of a state's changes, and the paths that are head's in it.
@@ -113,24 +118,15 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     let step = |text: &str| {
         shared.events.send(Event::Preparing { instance_id: job.instance.instance_id.clone(), step: text.to_owned() });
     };
-    // The toolchain first: a missing one must be infra now and not an old answer from the records.
-    let resolved = {
-        let (own, job) = (shared.clone(), job.clone());
-        let work = move || {
-            // A base may have to be made, which takes its time.
-            let told = |text: &str| {
-                let (instance_id, step) = (job.instance.instance_id.clone(), text.to_owned());
-                own.events.send(Event::Preparing { instance_id, step });
-            };
-            let stop = &own.scheduler.stop;
-            resolve(&own.services.environments, &job.instance, &job.comments, &Ground::AsIs, &told, stop)
-        };
-        blocking(work).await.map_err(|why| {
-            let closed = why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class));
-            closed.unwrap_or(why)
-        })?
+    let closed = |why: Unavailable| {
+        why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class)).unwrap_or(why)
     };
-    if let Some(why) = shared.in_the_way(&packages_of(&resolved), InfraReason::Environment) {
+    // The toolchain first, where it is known: a missing one must be infra now and not an old answer from the records.
+    let stop = &shared.scheduler.stop;
+    let own = resolve_own(&shared.services, &job.instance, &step, stop).await.map_err(closed)?;
+    if let Some(resolved) = &own
+        && let Some(why) = shared.in_the_way(&packages_of(resolved), InfraReason::Environment)
+    {
         return Err(why);
     }
 
@@ -151,18 +147,21 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         fetched.store(true, Ordering::Relaxed);
         step(text);
     };
-    let environment = shared
-        .services
-        .environments
-        .prepare(&resolved, &trees.subject(), &told, &shared.scheduler.stop)
-        .await
-        .map_err(|error| match error.root() {
-            _ if shared.scheduler.stop.is_cancelled() => interrupted(),
-            EnvironmentError::Offline { .. } => shared
-                .in_the_way(&Scope::Network, InfraReason::Network)
-                .unwrap_or_else(|| of_environment(&error, Some(&resolved))),
-            _ => of_environment(&error, Some(&resolved)),
-        })?;
+    let chosen = match own {
+        Some(resolved) => Chosen::Given(Box::new(resolved), SpecSource::Benchmark),
+        None => choose(&shared.services, job, &trees, false, &told, stop).await.map_err(|not| match not.why.class {
+            _ if stop.is_cancelled() => interrupted(),
+            InfraReason::Network => shared.in_the_way(&Scope::Network, InfraReason::Network).unwrap_or(not.why),
+            _ => closed(not.why),
+        })?,
+    };
+    let (resolved, environment) = match chosen {
+        Chosen::Found(accepted) => (accepted.resolved, accepted.prepared),
+        Chosen::Given(resolved, _) => {
+            let environment = made(shared, &resolved, &trees, &told).await?;
+            (*resolved, environment)
+        }
+    };
     if fetched.into_inner() {
         shared.breaker.worked(&Scope::Network);
     }
@@ -173,6 +172,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         Mount::Overlay { lowers, .. } => lowers.as_slice(),
     });
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
+    remember(&shared.services, &job.instance, &environment, &trees);
 
     let folder = shared.services.scratch.path();
     let scratch = tempfile::Builder::new().prefix("instance-").tempdir_in(folder).map_err(|e| disk(&e.to_string()))?;
@@ -189,6 +189,28 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         laid: Mutex::default(),
         toolchain: toolchain_of(&resolved),
         scratch,
+        _held: trees.held,
+    })
+}
+
+/// The environment of a spec that is taken at its word.
+async fn made(
+    shared: &Shared,
+    resolved: &Resolved,
+    trees: &Trees,
+    told: &(dyn Fn(&str) + Send + Sync),
+) -> Result<Prepared, Unavailable> {
+    if let Some(why) = shared.in_the_way(&packages_of(resolved), InfraReason::Environment) {
+        return Err(why);
+    }
+    let stop = &shared.scheduler.stop;
+    let made = shared.services.environments.prepare(resolved, &trees.subject(), told, stop).await;
+    made.map_err(|error| match error.root() {
+        _ if stop.is_cancelled() => interrupted(),
+        EnvironmentError::Offline { .. } => shared
+            .in_the_way(&Scope::Network, InfraReason::Network)
+            .unwrap_or_else(|| of_environment(&error, Some(resolved))),
+        _ => of_environment(&error, Some(resolved)),
     })
 }
 
@@ -212,17 +234,24 @@ async fn in_time<T>(
     }
 }
 
-struct Trees {
+/// An instance's trees on the host.
+pub(super) struct Trees {
     snapshot: PathBuf,
     tree: String,
+    /// The day of the head's commit.
+    pub(super) day: jiff::civil::Date,
+    /// The environment that was given by hand.
+    pub(super) overridden: Option<EnvironmentSpec>,
     merged: Option<ChangeSet>,
     merged_snapshot: Option<PathBuf>,
     merged_tree: Option<String>,
     revisions: Vec<Result<Arc<State>, String>>,
+    /// Keeps all of them in the cache.
+    held: Vec<Held>,
 }
 
 impl Trees {
-    fn subject(&self) -> BuildSubject {
+    pub(super) fn subject(&self) -> BuildSubject {
         BuildSubject {
             snapshot: self.snapshot.clone(),
             tree: self.tree.clone(),
@@ -246,22 +275,22 @@ fn trees(shared: &Shared, instance: &Instance, revisions: &[Revision]) -> Result
     }
 }
 
-fn trees_from(
+pub(super) fn trees_from(
     services: &Services,
     repositories: &RepoSources,
     instance: &Instance,
     revisions: &[Revision],
 ) -> Result<Trees, Unavailable> {
-    let owner = services.sandbox.owner();
-    let repository = repositories.open(&instance.repo).map_err(|e| of_repo(&e))?;
+    let (repository, held) = held::repository(services, repositories, &instance.repo)?;
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
-    let bucket = Bucket::Snapshots.path(&services.cache);
-    let snapshot = repository.snapshot(&head, &bucket, owner).map_err(|e| of_repo(&e))?;
-    cache::used(&services.cache, repository.place());
-    cache::used(&services.cache, &snapshot.dir);
+    let (overridden, day) = by_hand(services, &repository, instance, &head)?;
+    let (snapshot, tree) = held::tree(services, &repository, &head)?;
     let mut trees = Trees {
+        held: held.into_iter().chain([tree]).collect(),
         snapshot: snapshot.dir,
         tree: snapshot.tree,
+        day,
+        overridden,
         merged: None,
         merged_snapshot: None,
         merged_tree: None,
@@ -270,8 +299,8 @@ fn trees_from(
     if let Some(merged) = &instance.merged_commit {
         let merged = repository.resolve(merged).map_err(|e| of_repo(&e))?;
         trees.merged = Some(repository.changes_between(&head, &merged).map_err(|e| of_repo(&e))?);
-        let snapshot = repository.snapshot(&merged, &bucket, owner).map_err(|e| of_repo(&e))?;
-        cache::used(&services.cache, &snapshot.dir);
+        let (snapshot, held) = held::tree(services, &repository, &merged)?;
+        trees.held.push(held);
         trees.merged_snapshot = Some(snapshot.dir);
         trees.merged_tree = Some(snapshot.tree);
     }
@@ -286,114 +315,25 @@ fn revision(base: &TreeReader, patch: &[u8]) -> Result<Arc<State>, String> {
     Ok(State::new(applied.changes, applied.log, Vec::new()))
 }
 
-/// The environment of an instance, its toolchain found; where the data names none, a bare one of the language that its
-/// oracles need. A framework that is a package (pytest) comes from a layer and never from the host.
-fn resolve(
-    environments: &Environments,
-    instance: &Instance,
-    comments: &[CommentId],
-    ground: &Ground,
-    progress: &(dyn Fn(&str) + Send + Sync),
-    cancel: &CancellationToken,
-) -> Result<Resolved, Unavailable> {
-    let frameworks: Vec<Framework> = comments.iter().filter_map(|c| instance.oracle(c)).map(|o| o.framework).collect();
-    let mut spec = instance.environment.clone().unwrap_or_else(|| EnvironmentSpec {
-        language: default_language(&frameworks, &instance.language),
-        version: None,
-        packages: Vec::new(),
-        project: ProjectMode::Path,
-        build_isolation: None,
-        variables: BTreeMap::new(),
-        rebuild: Vec::new(),
-        steps: Vec::new(),
-        base: None,
-        system_packages: Vec::new(),
-        extra: Default::default(),
-    });
-    if let Ground::Base(Some(base)) = ground {
-        spec.base = Some(base.clone());
-    }
-    let version = spec.version.as_deref().unwrap_or_default();
-    let resolved = match ground {
-        Ground::AsIs => environments.resolve_with(&spec, progress, cancel),
-        Ground::Base(_) => environments.resolve_on_base(&spec, progress, cancel),
-    };
-    let resolved = resolved.map_err(|e| Unavailable::of_environment(&e, None, version))?;
-    // What an environment says is taken at its word; one that nobody described gets what its oracles need.
-    let bare = instance.environment.is_none() && resolved.definition.name == "python";
-    Ok(if bare && frameworks.contains(&Framework::Pytest) { resolved.with_packages(&["pytest"]) } else { resolved })
+/// Notes what an instance's environment was made of. That it can't be written is no reason to stop: a check then only
+/// says less.
+pub(super) fn remember(services: &Services, instance: &Instance, prepared: &Prepared, trees: &Trees) {
+    let folders: Vec<&Path> =
+        [Some(&trees.snapshot), trees.merged_snapshot.as_ref()].into_iter().flatten().map(PathBuf::as_path).collect();
+    let _ = services.environments.remember(instance.instance_id.folded(), prepared, &folders);
 }
 
-/// What an environment is to stand on.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Ground {
-    /// What its spec says, else what the sandbox takes.
-    AsIs,
-    /// A base: this one, else the spec's, else the one with the version of the host's toolchain.
-    Base(Option<String>),
-}
-
-/// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing is run.
-///
-/// # Errors
-/// Why the environment is not to be had here.
-pub async fn build_environment(
+/// The environment that was given by hand for a commit, and the commit's day.
+pub(super) fn by_hand(
     services: &Services,
+    repository: &Repository,
     instance: &Instance,
-    comments: &[CommentId],
-    step: &(dyn Fn(&str) + Send + Sync),
-    cancel: &CancellationToken,
-) -> Result<Prepared, Unavailable> {
-    Ok(build_on(services, instance, comments, &Ground::AsIs, step, cancel).await?.0)
-}
-
-/// The same on a chosen ground, with the folder of the head's tree.
-///
-/// # Errors
-/// Why the environment is not to be had here.
-pub async fn build_on(
-    services: &Services,
-    instance: &Instance,
-    comments: &[CommentId],
-    ground: &Ground,
-    step: &(dyn Fn(&str) + Send + Sync),
-    cancel: &CancellationToken,
-) -> Result<(Prepared, PathBuf), Unavailable> {
-    let resolved = {
-        // A base may have to be made: what is said of that comes through a channel, as the work has a thread of its own.
-        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
-        let (services, instance, comments) = (services.clone(), instance.clone(), comments.to_vec());
-        let (stop, ground) = (cancel.clone(), ground.clone());
-        let work = blocking(move || {
-            let told = |text: &str| drop(sender.send(text.to_owned()));
-            resolve(&services.environments, &instance, &comments, &ground, &told, &stop)
-        });
-        let listen = async {
-            while let Some(text) = receiver.recv().await {
-                step(&text);
-            }
-        };
-        tokio::join!(work, listen).0?
-    };
-    step("repository");
-    let trees = {
-        let (services, instance) = (services.clone(), instance.clone());
-        blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
-    };
-    let prepared = services.environments.prepare(&resolved, &trees.subject(), step, cancel).await;
-    Ok((prepared.map_err(|e| of_environment(&e, Some(&resolved)))?, trees.snapshot))
-}
-
-fn default_language(frameworks: &[Framework], language: &str) -> String {
-    let of_framework = frameworks.iter().find_map(|f| match f {
-        Framework::Pytest | Framework::Unittest => Some("python"),
-        Framework::Cargo => Some("rust"),
-        Framework::Node | Framework::Jest => Some("node"),
-        Framework::Go => Some("go"),
-        Framework::Tap | Framework::Exit | Framework::Junit => None,
-    });
-    of_framework
-        .map_or_else(|| if language.is_empty() { "shell".to_owned() } else { language.to_owned() }, str::to_owned)
+    head: &str,
+) -> Result<(Option<EnvironmentSpec>, jiff::civil::Date), Unavailable> {
+    let in_range = |from: &str, to: &str| repository.is_in_range(head, from, to).map_err(|e| e.to_string());
+    let overridden = services.overrides.find(&instance.repo, head, in_range);
+    let overridden = overridden.map_err(|e| Unavailable::new(InfraReason::Environment, e.to_string()))?.cloned();
+    Ok((overridden, repository.day(head).map_err(|e| of_repo(&e))?))
 }
 
 pub(super) fn interrupted() -> Unavailable {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -13,15 +13,16 @@ use super::earlier::{Earlier, was_tried};
 use super::grounds::{self, Grounds};
 use super::instance::{InstanceJob, planned_rows, run_instance};
 use super::plan::Plan;
+use super::room::free_up;
 use super::row::{Row, RowState};
 use super::runner::Counters;
-use crate::engine::{Bounds, Breaker, Closed, DiskGuard, Event, Events, FreeUp, Place, Scheduler, time};
-use crate::environment::Environments;
+use crate::engine::{Bounds, Breaker, Closed, DiskGuard, Event, Events, Place, Scheduler, time};
+use crate::environment::{Environments, Overrides};
 use crate::model::{Arm, CommentId, Digest, InfraReason};
 use crate::oracle::{Frameworks, Policy, Reporters};
 use crate::repo::RepoSources;
 use crate::sandbox::{Limits, Sandbox};
-use crate::store::{Entered, RunFolder, Scratch, StoreError, cache};
+use crate::store::{Entered, RunFolder, Scratch, StoreError, Uses};
 
 /// How a run is to be made.
 #[derive(Debug, Clone)]
@@ -108,12 +109,16 @@ impl Settings {
 pub struct Services {
     /// Where repositories come from.
     pub repositories: RepoSources,
+    /// Environments by hand, which are taken at their word.
+    pub overrides: Arc<Overrides>,
     /// Environments.
     pub environments: Arc<Environments>,
     /// Where oracles run.
     pub sandbox: Arc<dyn Sandbox>,
     /// The cache folder.
     pub cache: PathBuf,
+    /// What this process uses of the cache.
+    pub uses: Uses,
     /// This process's folder of temporary files, in the cache.
     pub scratch: Arc<Scratch>,
     /// Test frameworks.
@@ -238,16 +243,9 @@ fn guarded(scheduler: Scheduler, disk: &DiskSettings, cache: &Path, run: &Path, 
     if disk.min_free == 0 {
         return scheduler;
     }
-    const UNUSED: Duration = Duration::from_secs(86_400);
     let places =
         vec![Place { name: "cache", path: cache.to_owned() }, Place { name: "run folder", path: run.to_owned() }];
-    let clean = disk.clean.then(|| -> FreeUp {
-        let cache = cache.to_owned();
-        Box::new(move || {
-            let unused = cache::stale(&cache, UNUSED, SystemTime::now()).unwrap_or_default();
-            unused.iter().filter(|entry| cache::remove(entry).is_ok()).count()
-        })
-    });
+    let clean = disk.clean.then(|| free_up(cache));
     scheduler.guarded(DiskGuard::new(places, disk.min_free, disk.patience, clean, events.clone()))
 }
 

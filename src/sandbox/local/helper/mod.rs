@@ -26,6 +26,8 @@ mod watcher;
 
 use std::process::ExitCode;
 
+pub(in crate::sandbox) use disk::{Disk, disk_size};
+
 use super::protocol::SPAWNER_ARG;
 
 /// Runs the sandbox's helper when this process was started as one.

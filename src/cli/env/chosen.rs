@@ -1,0 +1,87 @@
+//! What verbs that look at environments share: a benchmark, the chosen instances, where things are.
+
+use std::path::PathBuf;
+
+use crate::cli::bounds::PhaseOption;
+use crate::cli::common::{self, CacheOption, RepositoryOptions};
+use crate::cli::error::CliError;
+use crate::cli::printer::Printer;
+use crate::cli::score;
+use crate::metrics::Denominator;
+use crate::model::{CommentId, Instance};
+use crate::stage::score::{Look, Selection, Services, Survey, plan, survey};
+
+/// The benchmark and where things are.
+#[derive(Debug, clap::Args)]
+pub(super) struct ChosenOptions {
+    /// The benchmark folder.
+    #[arg(value_name = "BENCH")]
+    pub bench: PathBuf,
+    /// Only instances whose id matches; may be repeated.
+    #[arg(long, short = 'i', value_name = "GLOB")]
+    pub instances: Vec<String>,
+    #[command(flatten)]
+    pub places: PlaceOptions,
+}
+
+/// Where things are.
+#[derive(Debug, clap::Args)]
+pub(super) struct PlaceOptions {
+    /// For which sandbox: `local` (the default), `docker`, or `none` (no isolation; for root, and only when typed).
+    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
+    pub sandbox: Option<String>,
+    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    pub definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    pub phases: PhaseOption,
+    #[command(flatten)]
+    pub repositories: RepositoryOptions,
+    #[command(flatten)]
+    pub cache: CacheOption,
+}
+
+impl PlaceOptions {
+    /// What the work stands on.
+    pub fn services(&self, bench: &std::path::Path) -> Result<Services, CliError> {
+        let layers = common::layers()?;
+        let phases = self.phases.resolve(&layers)?;
+        let sandbox = self.sandbox.clone();
+        common::services(&layers, &self.cache, &self.repositories, &self.definitions, sandbox, &phases, bench)
+    }
+}
+
+/// An instance, and the comments that have a test.
+pub(super) type Chosen = (Instance, Vec<CommentId>);
+
+impl ChosenOptions {
+    /// The instances that have a test and match.
+    pub fn chosen(&self, printer: &Printer) -> Result<Vec<Chosen>, CliError> {
+        let loaded = common::load_benchmark(&common::absolute(&self.bench)?, printer)?;
+        let selection = Selection {
+            instances: score::parse_globs(&self.instances)?,
+            slice: None,
+            arms: Some(Vec::new()),
+            denominator: Denominator::Valid,
+        };
+        let plan = plan(&loaded.instances, &[], None, &[], &selection);
+        if plan.instances.is_empty() {
+            return Err(CliError::usage("no instance with an oracle matches `--instances`")
+                .hint(format!("`redgreen check {}` tells what the folder holds", self.bench.display())));
+        }
+        Ok(plan.instances.into_iter().map(|chosen| (chosen.instance.clone(), chosen.comments)).collect())
+    }
+
+    /// Looks at each of them.
+    pub fn surveys(&self, printer: &Printer, look: Look) -> Result<Vec<Survey>, CliError> {
+        let chosen = self.chosen(printer)?;
+        let services = self.places.services(&common::absolute(&self.bench)?)?;
+        Ok(survey_all(&services, &chosen, look))
+    }
+}
+
+/// Looks at the environments of instances; from then on nothing of these services uses the network.
+pub(super) fn survey_all(services: &Services, chosen: &[Chosen], look: Look) -> Vec<Survey> {
+    services.environments.give_up_network();
+    chosen.iter().map(|(instance, comments)| survey(services, instance, comments, look)).collect()
+}

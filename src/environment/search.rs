@@ -1,0 +1,386 @@
+//! Trying strategies in order, with repairs, until one environment is proven.
+
+use std::collections::{BTreeMap, HashSet};
+use std::time::Instant;
+
+use tokio_util::sync::CancellationToken;
+
+use super::accept::plain_spec;
+use super::definition::Definition;
+use super::error::EnvironmentError;
+use super::failure::{Failure, Stage};
+use super::prepare::{BuildSubject, Environments, Prepared};
+use super::prove::{ProofResult, interrupted};
+use super::record::Attempt;
+use super::repair::{Proposal, Repair, RepairRequest, Tried, by_rule, tail};
+use super::requirements::Wanted;
+use super::resolved::{Resolved, package_name};
+use super::strategy::StrategyDefinition;
+use super::trouble::FailureKind;
+use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
+
+/// What is tried for a tree.
+#[derive(Debug, Clone)]
+pub(super) struct Aim {
+    /// The language's definition.
+    pub definition: std::sync::Arc<Definition>,
+    /// The wanted version, as a prefix.
+    pub version: Option<String>,
+    /// The day of the commit.
+    pub date: Option<jiff::civil::Date>,
+    /// The strategies that are worth a try, in order.
+    pub strategies: Vec<StrategyDefinition>,
+    /// What the oracles need beside what the project wants.
+    pub needs: Vec<String>,
+}
+
+/// An environment that was accepted.
+#[derive(Debug)]
+pub(super) struct Success {
+    pub strategy: String,
+    pub resolved: Resolved,
+    pub prepared: Prepared,
+    pub proofs: Vec<ProofResult>,
+}
+
+/// What came of a search.
+#[derive(Debug)]
+pub(super) struct Searched {
+    pub attempts: Vec<Attempt>,
+    /// The environment, or the furthest failure with the spec that had it.
+    pub result: Result<Box<Success>, (Failure, Option<EnvironmentSpec>)>,
+}
+
+/// A search for one tree's environment.
+pub(super) struct Search<'a> {
+    pub environments: &'a Environments,
+    pub aim: &'a Aim,
+    pub subject: &'a BuildSubject,
+    pub progress: &'a (dyn Fn(&str) + Send + Sync),
+    pub cancel: &'a CancellationToken,
+    attempts: Vec<Attempt>,
+    /// The digests of all specs that were tried.
+    seen: HashSet<Digest>,
+    repairs_left: u32,
+    /// What came furthest so far.
+    furthest: Option<Furthest>,
+    wanted: BTreeMap<String, Wanted>,
+}
+
+#[derive(Debug, Clone)]
+struct Furthest {
+    failure: Failure,
+    spec: EnvironmentSpec,
+    strategy: String,
+    reached: Stage,
+}
+
+/// How far a spec really came. One that installs nothing of the project has not come further than one whose install
+/// failed, when all that is known is that the project does not import so.
+fn reached(spec: &EnvironmentSpec, failure: &Failure) -> Stage {
+    let installs = matches!(spec.project, ProjectMode::Editable | ProjectMode::Installed);
+    if !installs && failure.stage <= Stage::Import { failure.stage.min(Stage::Fetch) } else { failure.stage }
+}
+
+/// How an attempt ended that gave nothing.
+enum Ended {
+    /// The next one may help.
+    Failed,
+    /// Nothing will.
+    Stop(Failure),
+}
+
+impl<'a> Search<'a> {
+    pub fn new(
+        environments: &'a Environments,
+        aim: &'a Aim,
+        subject: &'a BuildSubject,
+        progress: &'a (dyn Fn(&str) + Send + Sync),
+        cancel: &'a CancellationToken,
+    ) -> Self {
+        Self {
+            environments,
+            aim,
+            subject,
+            progress,
+            cancel,
+            attempts: Vec::new(),
+            seen: HashSet::new(),
+            repairs_left: environments.settings.repairs,
+            furthest: None,
+            wanted: BTreeMap::new(),
+        }
+    }
+
+    /// Tries until something is accepted, or nothing is left to try.
+    pub async fn run(mut self) -> Searched {
+        let result = match self.tries().await {
+            Ok(success) => Ok(success),
+            Err(Ended::Stop(failure)) => Err((failure, None)),
+            Err(Ended::Failed) => match self.furthest {
+                Some(furthest) => Err((furthest.failure, Some(furthest.spec))),
+                None => Err((self.first_failure(), None)),
+            },
+        };
+        Searched { attempts: self.attempts, result }
+    }
+
+    async fn tries(&mut self) -> Result<Box<Success>, Ended> {
+        let aim = self.aim;
+        for strategy in &aim.strategies {
+            let began = Instant::now();
+            let spec = match self.candidate(strategy).await {
+                Ok(spec) => spec,
+                Err(failure) => {
+                    self.note(&strategy.name, None, None, failure.clone(), began);
+                    if failure.is_of_the_machine() {
+                        return Err(Ended::Stop(failure));
+                    }
+                    continue;
+                }
+            };
+            match self.pursue(&strategy.name, spec, None).await {
+                Err(Ended::Failed) => {}
+                other => return other,
+            }
+        }
+        self.ask_repairer().await
+    }
+
+    /// The spec that a strategy stands for.
+    async fn candidate(&mut self, strategy: &StrategyDefinition) -> Result<EnvironmentSpec, Failure> {
+        let definition = self.aim.definition.clone();
+        let mut spec = EnvironmentSpec {
+            project: strategy.project,
+            build_isolation: strategy.build_isolation,
+            variables: strategy.variables.clone(),
+            rebuild: strategy.rebuild.clone(),
+            steps: strategy.steps.clone(),
+            ..plain_spec(&definition.name, self.aim.version.as_deref())
+        };
+        spec = self.environments.dated(spec, self.aim.date);
+        for name in &strategy.requirements {
+            let wanted = self.wanted(name, &spec).await?;
+            for package in wanted.packages {
+                if !spec.packages.contains(&package) {
+                    spec.packages.push(package);
+                }
+            }
+            for package in wanted.system_packages {
+                if !spec.system_packages.contains(&package) {
+                    spec.system_packages.push(package);
+                }
+            }
+        }
+        // What the project says of a package goes before what the strategy says; the oracles take what is there.
+        let name = |requirement: &str| package_name(&definition, requirement);
+        for package in strategy.packages.iter().chain(&self.aim.needs) {
+            if !spec.packages.iter().any(|known| name(known) == name(package)) {
+                spec.packages.push(package.clone());
+            }
+        }
+        Ok(spec)
+    }
+
+    /// What a `[[requirements]]` command found; each is run once.
+    async fn wanted(&mut self, name: &str, spec: &EnvironmentSpec) -> Result<Wanted, Failure> {
+        if let Some(known) = self.wanted.get(name) {
+            return Ok(known.clone());
+        }
+        let definition = self.aim.definition.clone();
+        let Some(requirements) = definition.requirements.iter().find(|requirements| requirements.name == name) else {
+            return Ok(Wanted::default());
+        };
+        let bare = plain_spec(&spec.language, spec.version.as_deref());
+        let resolved =
+            self.environments.resolve(&bare).map_err(|error| Failure::of_error(&error, Some(&definition)))?;
+        let wanted = self.environments.wanted(&resolved, self.subject, requirements, self.cancel).await?;
+        for note in &wanted.notes {
+            (self.progress)(&format!("{name}: {note}"));
+        }
+        self.wanted.insert(name.to_owned(), wanted.clone());
+        Ok(wanted)
+    }
+
+    /// Tries a spec, and what rules make of it.
+    async fn pursue(
+        &mut self,
+        strategy: &str,
+        mut spec: EnvironmentSpec,
+        mut repair: Option<Repair>,
+    ) -> Result<Box<Success>, Ended> {
+        loop {
+            if !self.seen.insert(spec_digest(&spec)) {
+                return Err(Ended::Failed);
+            }
+            let began = Instant::now();
+            (self.progress)(&match &repair {
+                None => format!("strategy {strategy}"),
+                Some(repair) => format!("strategy {strategy}, changed by {}", repair.by),
+            });
+            let failure = match self.attempt(strategy, &spec).await {
+                Ok(success) => {
+                    let seconds = began.elapsed().as_secs_f64();
+                    let (strategy, spec) = (strategy.to_owned(), Some(spec));
+                    self.attempts.push(Attempt { strategy, repair, spec, failure: None, log: None, seconds });
+                    return Ok(success);
+                }
+                Err(failed) => failed,
+            };
+            self.note(strategy, repair.clone(), Some(&spec), failure.clone(), began);
+            // What a repair asks for may not be there: that is the repair's failure and not the machine's.
+            let repaired_away = repair.is_some() && failure.kind == FailureKind::Toolchain;
+            if repaired_away {
+                return Err(Ended::Failed);
+            }
+            if failure.is_of_the_machine() {
+                return Err(Ended::Stop(failure));
+            }
+            self.furthest_of(strategy, &spec, &failure, repair.is_some());
+            if self.repairs_left == 0 {
+                return Err(Ended::Failed);
+            }
+            let log = String::from_utf8_lossy(&failure.log).into_owned();
+            let is_new = |spec: &EnvironmentSpec| !self.seen.contains(&spec_digest(spec));
+            let Some(next) = by_rule(&self.aim.definition, &spec, &log, is_new) else { return Err(Ended::Failed) };
+            self.repairs_left -= 1;
+            spec = next.change.apply(&spec, &self.aim.definition);
+            repair = Some(next);
+        }
+    }
+
+    /// Builds and proves one spec.
+    async fn attempt(&self, strategy: &str, spec: &EnvironmentSpec) -> Result<Box<Success>, Failure> {
+        let environments = self.environments;
+        let definition = &self.aim.definition;
+        let of_error = |error: EnvironmentError| Failure::of_error(&error, Some(definition));
+        let resolved = environments.resolve(spec).map_err(of_error)?;
+        let prepared = environments.prepare(&resolved, self.subject, self.progress, self.cancel).await;
+        let prepared = prepared.map_err(of_error)?;
+        let proven = environments.prove(&resolved, self.subject, &prepared, self.progress, self.cancel).await;
+        match proven.failure {
+            Some(failure) => Err(failure),
+            None => {
+                let strategy = strategy.to_owned();
+                Ok(Box::new(Success { strategy, resolved, prepared, proofs: proven.results }))
+            }
+        }
+    }
+
+    /// When all strategies failed: a repairer looks at what came furthest.
+    async fn ask_repairer(&mut self) -> Result<Box<Success>, Ended> {
+        let Some(repairer) = self.environments.repairer.clone() else { return Err(Ended::Failed) };
+        let mut tried: Vec<Tried> = Vec::new();
+        while self.repairs_left > 0 {
+            let Some(furthest) = self.furthest.clone() else { break };
+            self.repairs_left -= 1;
+            let began = Instant::now();
+            let request = RepairRequest {
+                spec: furthest.spec.clone(),
+                strategy: furthest.strategy.clone(),
+                log_tail: tail(&furthest.failure.log),
+                failure: furthest.failure.clone(),
+                tried: tried.clone(),
+            };
+            (self.progress)("asking the repairer");
+            let proposed = repairer.propose(&request, self.cancel).await;
+            if self.cancel.is_cancelled() {
+                return Err(Ended::Stop(interrupted()));
+            }
+            let change = match proposed {
+                Ok(Proposal::Change(change)) => change,
+                Ok(Proposal::GiveUp(why)) => {
+                    (self.progress)(&format!("the repairer gives up: {why}"));
+                    break;
+                }
+                Err(error) => {
+                    (self.progress)(&error.to_string());
+                    break;
+                }
+            };
+            let repair = Repair { by: "repairer".to_owned(), change: change.clone() };
+            let changed = change.apply(&furthest.spec, &self.aim.definition);
+            let refused = match change.check(&self.aim.definition) {
+                Err(error) => Some(error.to_string()),
+                Ok(()) if changed == furthest.spec => Some("the change changes nothing".to_owned()),
+                Ok(()) if self.seen.contains(&spec_digest(&changed)) => {
+                    Some("what the change makes was tried before".to_owned())
+                }
+                Ok(()) => None,
+            };
+            if let Some(why) = refused {
+                let failure = refusal(&why, furthest.failure.stage);
+                self.note(&furthest.strategy, Some(repair), None, failure, began);
+                tried.push(Tried { change, result: format!("refused: {why}") });
+                continue;
+            }
+            match self.pursue(&furthest.strategy, changed, Some(repair)).await {
+                Err(Ended::Failed) => {
+                    let last = self.attempts.iter().rev().find_map(|attempt| attempt.failure.as_ref());
+                    let result = last.map(Failure::summary).unwrap_or_default();
+                    tried.push(Tried { change, result });
+                }
+                other => return other,
+            }
+        }
+        Err(Ended::Failed)
+    }
+
+    /// Puts a failed attempt on the list, with its log.
+    fn note(
+        &mut self,
+        strategy: &str,
+        repair: Option<Repair>,
+        spec: Option<&EnvironmentSpec>,
+        failure: Failure,
+        began: Instant,
+    ) {
+        (self.progress)(&format!("strategy {strategy} failed, {}: {}", failure.stage, failure.summary()));
+        // Without room for a log there is none; the lines that matter are in the record.
+        let log = self.environments.records.put_log(&failure.log).ok().flatten();
+        self.attempts.push(Attempt {
+            strategy: strategy.to_owned(),
+            repair,
+            spec: spec.cloned(),
+            failure: Some(failure),
+            log,
+            seconds: began.elapsed().as_secs_f64(),
+        });
+    }
+
+    fn furthest_of(&mut self, strategy: &str, spec: &EnvironmentSpec, failure: &Failure, is_repaired: bool) {
+        let reached = reached(spec, failure);
+        let further = self.furthest.as_ref().is_none_or(|known| {
+            // A repair that came as far is where the next one goes on.
+            reached > known.reached || is_repaired && known.strategy == strategy && reached == known.reached
+        });
+        if further {
+            let (failure, spec, strategy) = (failure.clone(), spec.clone(), strategy.to_owned());
+            self.furthest = Some(Furthest { failure, spec, strategy, reached });
+        }
+    }
+
+    fn first_failure(&self) -> Failure {
+        let failures = self.attempts.iter().filter_map(|attempt| attempt.failure.clone());
+        failures
+            .max_by_key(|failure| failure.stage)
+            .unwrap_or_else(|| refusal("no strategy of the language applies to the tree", Stage::Detect))
+    }
+}
+
+/// A failure that no log tells of.
+fn refusal(why: &str, stage: Stage) -> Failure {
+    Failure {
+        kind: FailureKind::Other,
+        stage,
+        step: String::new(),
+        detail: why.to_owned(),
+        lines: vec![why.to_owned()],
+        reason: InfraReason::Environment,
+        log: Vec::new(),
+    }
+}
+
+fn spec_digest(spec: &EnvironmentSpec) -> Digest {
+    digest_json(&serde_json::to_value(spec).unwrap_or_default())
+}

@@ -1,0 +1,149 @@
+//! What is on record of an environment: made once, served from then on, made again when something changed.
+
+use std::sync::Arc;
+
+use redgreen::environment::{EnvironmentRecord, SpecSource};
+use tokio_util::sync::CancellationToken;
+
+use super::index::nobody;
+use super::yard::{Project, Yard, index_at};
+
+const PLAIN: Project = Project::named("plain");
+
+fn record_file(yard: &Yard, record: &EnvironmentRecord) -> std::path::PathBuf {
+    yard.folder.path().join("cache/environments-v1").join(format!("{}.json", record.key))
+}
+
+#[tokio::test]
+async fn an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record() {
+    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else { return };
+    let request = yard.request(&PLAIN);
+    let accepted = yard.accept(&request).await;
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert!(!accepted.cached);
+    let record = &accepted.record;
+    assert!(record.is_accepted() && record.is_proven() && record.source == SpecSource::Detected);
+    let passed: Vec<&String> = record.proofs.iter().flat_map(|proof| &proof.passed).collect();
+    assert_eq!(passed, ["tests/test_value.py::test_value"]);
+    assert!(record.strategy.as_ref().unwrap().starts_with("editable"), "{:?}", record.strategy);
+    assert!(record.bytes_added > 0 && record.seconds > 0.0);
+    assert!(record.lock["python"].as_array().unwrap().iter().any(|known| known == "pytest==8.0.0"), "{}", record.lock);
+    assert_eq!(record.attempts.len(), 1);
+
+    // Read back from the disk it is the same, and nothing runs.
+    let text = fs_err::read_to_string(record_file(&yard, record)).unwrap();
+    assert_eq!(serde_json::from_str::<EnvironmentRecord>(&text).unwrap(), *record);
+    yard.take_said();
+    let again = yard.accept(&request).await.unwrap().unwrap();
+    assert!(again.cached && yard.take_said().is_empty());
+    assert_eq!(again.prepared.digest, accepted.prepared.digest);
+
+    // Another tree is another environment; half a record is none.
+    let mut other = request.clone();
+    other.subject.tree = "another".to_owned();
+    assert_ne!(yard.accept(&other).await.unwrap().unwrap().record.key, record.key);
+    fs_err::write(record_file(&yard, record), &text[..100]).unwrap();
+    let made = yard.accept(&request).await.unwrap().unwrap();
+    assert!(!made.cached && made.prepared.digest == accepted.prepared.digest);
+}
+
+#[tokio::test]
+async fn equal_requests_at_once_are_one_search() {
+    let Some(yard) = Yard::new("equal_requests_at_once_are_one_search") else { return };
+    let request = yard.request(&PLAIN);
+    let (one, two, three) = tokio::join!(yard.accept(&request), yard.accept(&request), yard.accept(&request));
+    let all = [one, two, three].map(|accepted| accepted.unwrap().unwrap());
+    assert_eq!(all.iter().filter(|accepted| !accepted.cached).count(), 1);
+    let proofs = yard.take_said().iter().filter(|said| said.contains("sample")).count();
+    assert_eq!(proofs, 1);
+}
+
+#[tokio::test]
+async fn a_failure_of_the_repositorys_making_is_not_tried_again_until_something_changes() {
+    let name = "a_failure_of_the_repositorys_making_is_not_tried_again_until_something_changes";
+    let Some(yard) = Yard::new(name) else { return };
+    let project = Project {
+        install: "    raise SystemExit(\"never\")",
+        files: &[("stubborn/__init__.py", "from ._built import VALUE\n")],
+        ..Project::named("stubborn")
+    };
+    let first = yard.rejected(&project).await;
+    assert!(!first.cached && record_file(&yard, &first.record).is_file());
+    yard.take_said();
+    let second = yard.rejected(&project).await;
+    assert!(second.cached && yard.take_said().is_empty());
+    assert_eq!(second.failure.lines, first.failure.lines);
+    assert!(!second.log.is_empty());
+
+    // With another limit, or when it is asked for, it is.
+    let redo = {
+        let request = yard.request(&project);
+        yard.environments.accept(&request, true, &|_| {}, &CancellationToken::new()).await.unwrap_err()
+    };
+    assert!(!redo.cached);
+    let Some(mut patient) = Yard::with(name, |settings| settings.repairs = 7) else { return };
+    std::mem::swap(&mut patient.folder, &mut tempfile::tempdir().unwrap());
+    assert!(!patient.rejected(&project).await.cached);
+}
+
+#[tokio::test]
+async fn what_is_on_record_needs_no_network() {
+    let Some(yard) = Yard::new("what_is_on_record_needs_no_network") else { return };
+    let request = yard.request(&PLAIN);
+    let accepted = yard.accept(&request).await.unwrap().unwrap();
+    let cache = yard.folder.path().join("cache");
+    let offline = Yard::with("what_is_on_record_needs_no_network", |settings| {
+        settings.cache = cache;
+        settings.offline = true;
+        settings.network = index_at(&nobody());
+    });
+    let again = offline.unwrap().accept(&request).await.unwrap().unwrap();
+    assert!(again.cached && again.prepared.digest == accepted.prepared.digest);
+}
+
+#[tokio::test]
+async fn an_interrupt_leaves_no_record_and_the_next_one_goes_on() {
+    let Some(yard) = Yard::new("an_interrupt_leaves_no_record_and_the_next_one_goes_on") else { return };
+    let request = yard.request(&PLAIN);
+    let cancel = CancellationToken::new();
+    let stop = cancel.clone();
+    let said = yard.said.clone();
+    // It is broken off as soon as the first step is told.
+    let stopper = tokio::spawn(async move {
+        while said.lock().unwrap().is_empty() {
+            tokio::task::yield_now().await;
+        }
+        stop.cancel();
+    });
+    let rejected = yard.accept_until(&request, &cancel).await.unwrap_err();
+    stopper.await.unwrap();
+    assert_eq!(rejected.failure.reason, redgreen::model::InfraReason::Interrupted, "{rejected:#?}");
+    assert!(!record_file(&yard, &rejected.record).exists());
+    assert_eq!(yard.left_behind(), Vec::<std::path::PathBuf>::new());
+    assert!(yard.accept(&request).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_tree_with_nothing_to_install_is_left_as_it_is() {
+    let Some(yard) = Yard::new("a_tree_with_nothing_to_install_is_left_as_it_is") else { return };
+    let mut request = yard.request(&PLAIN);
+    let tree = yard.folder.path().join("bare");
+    fs_err::create_dir(&tree).unwrap();
+    fs_err::write(tree.join("a.py"), "VALUE = 1\n").unwrap();
+    // Settings of tools make no project.
+    fs_err::write(tree.join("pyproject.toml"), "[tool.black]\nline-length = 99\n").unwrap();
+    request.subject.snapshot = tree;
+    request.subject.tree = "bare".to_owned();
+    assert!(yard.accept(&request).await.unwrap().is_none());
+    assert!(yard.take_said().is_empty());
+}
+
+#[tokio::test]
+async fn the_search_has_a_deadline_of_its_own() {
+    let name = "the_search_has_a_deadline_of_its_own";
+    let Some(yard) = Yard::with(name, |settings| settings.search_deadline = std::time::Duration::ZERO) else { return };
+    let rejected = yard.rejected(&PLAIN).await;
+    assert_eq!(rejected.failure.kind, redgreen::environment::FailureKind::Deadline, "{rejected:#?}");
+    assert!(!record_file(&yard, &rejected.record).exists());
+    let _keep = Arc::new(yard);
+}
