@@ -19,7 +19,7 @@ pub struct Package {
     pub requires: &'static [&'static str],
 }
 
-const fn package(name: &'static str, version: &'static str) -> Package {
+pub const fn package(name: &'static str, version: &'static str) -> Package {
     Package { name, version, files: &[], yanked: None, requires: &[] }
 }
 
