@@ -118,11 +118,14 @@ static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let subject =
         BuildSubject { snapshot: tree.path().to_owned(), tree: "none".to_owned(), merged: None, merged_tree: None };
     // There is nothing to build: only the layers below are wanted.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let never = CancellationToken::new();
     let prepare = environments.prepare(&resolved, &subject, &|_| {}, &never);
     std::thread::scope(|scope| {
-        let _ = scope.spawn(|| runtime.block_on(prepare).is_ok()).join();
+        let run = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(prepare).is_ok()
+        };
+        let _ = scope.spawn(run).join();
     });
     Some(cache.join("layers-v1"))
 });
