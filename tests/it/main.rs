@@ -7,6 +7,8 @@ mod channel;
 mod cli;
 mod configuration;
 mod crash;
+mod docker;
+mod detect;
 mod disk_env;
 mod docs;
 mod environment;
