@@ -16,7 +16,9 @@ fn record_file(yard: &Yard, record: &EnvironmentRecord) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record() {
-    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else { return };
+    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else {
+        return;
+    };
     let request = yard.request(&PLAIN);
     let accepted = yard.accept(&request).await;
     let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
@@ -157,7 +159,9 @@ async fn what_left_the_cache_is_made_again_as_it_was() {
         ..Project::named("settled")
     };
     let served = |versions: &[&'static str]| {
-        let moving = versions.iter().map(|version| Package { files: &[("moving.py", "VALUE = 42\n")], ..package("moving", version) });
+        let moving = versions
+            .iter()
+            .map(|version| Package { files: &[("moving.py", "VALUE = 42\n")], ..package("moving", version) });
         Index::serve(usual().into_iter().chain(moving).collect())
     };
     let Some(index) = served(&["1.0"]) else { return };
@@ -176,5 +180,8 @@ async fn what_left_the_cache_is_made_again_as_it_was() {
     let again = again.unwrap().accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
     assert!(!again.cached);
     assert!(again.record.lock["python"].as_array().unwrap().iter().any(|known| known == "moving==1.0"));
-    assert_eq!((again.prepared.digest, again.record.made_at), (first.prepared.digest.clone(), first.record.made_at.clone()));
+    assert_eq!(
+        (again.prepared.digest, again.record.made_at),
+        (first.prepared.digest.clone(), first.record.made_at.clone())
+    );
 }
