@@ -227,7 +227,7 @@ impl Environments {
             built.store(true, Ordering::Relaxed);
             progress(text);
         };
-        match self.prepare(&resolved, &request.subject, &told, cancel).await {
+        match self.prepare_as_it_was(&resolved, &request.subject, &record.lock, &told, cancel).await {
             Ok(prepared) if prepared.digest == *environment => {
                 let cached = !built.into_inner();
                 Some(Ok(Box::new(Accepted { resolved, prepared, record, cached })))
