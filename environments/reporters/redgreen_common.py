@@ -1,8 +1,10 @@
 """What redgreen's two reporters for Python share: the result channel, what exceptions say, canaries.
 
-The channel is a socket that REDGREEN_RESULT_FD names. The first line that can be read from it is the run's token; it is
-kept in memory only, and every event goes out as one line: the token, a running number, a JSON object. What this module
-needs of the interpreter is bound here, before any code of the tree is loaded, so that replacing it later changes nothing.
+The channel is what REDGREEN_RESULT_FD names. The first line that can be read from it (or from what REDGREEN_TOKEN_FD
+names, where that is set) is the run's token, which stays in memory only. Every event goes out as one line: a seal, a
+running number, a JSON object. The seal is half an HMAC-SHA256 (RFC 2104) of number and object under the token, so that
+whoever can read the channel learns nothing. What this module needs of the interpreter is bound here, before any code of the
+tree is loaded, so that replacing it later changes nothing.
 
 Works on Python 3.6 and later.
 """
@@ -11,23 +13,41 @@ import json.encoder
 import os
 import sys
 
+try:  # without the rest of hashlib, which takes its time
+    from _sha2 import sha256
+except ImportError:
+    try:
+        from _sha256 import sha256
+    except ImportError:
+        from hashlib import sha256
+
 Assertion = AssertionError  # the interpreter's own, whatever the name means later
 
 
 def open_channel():
     """Takes the channel and the token; returns the function that sends events. Children inherit neither."""
     number = int(os.environ.pop("REDGREEN_RESULT_FD"))
+    source = int(os.environ.pop("REDGREEN_TOKEN_FD", number))
     descriptor = os.dup(number)  # not inheritable, unlike the original
     os.close(number)
+    reading = descriptor if source == number else source
     token = b""
     while not token.endswith(b"\n"):
-        part = os.read(descriptor, 256)
+        part = os.read(reading, 256)
         if not part:
             sys.exit("the result channel has no token")
         token += part
-    token = token.strip().decode("ascii")
+    if reading != descriptor:
+        os.close(reading)
+    inner, outer = (sha256(bytes(byte ^ pad for byte in token.strip().ljust(64, b"\0"))) for pad in (0x36, 0x5C))
     quote, write, own_process, process = json.encoder.encode_basestring_ascii, os.write, os.getpid(), os.getpid
     count = [0, 0]  # events, tests
+
+    def seal(text):
+        first, second = inner.copy(), outer.copy()
+        first.update(text)
+        second.update(first.digest())
+        return second.hexdigest()[:32].encode("ascii")
 
     def value(item):
         if isinstance(item, str):
@@ -43,7 +63,8 @@ def open_channel():
         count[1] += event == "test"
         fields["event"] = event
         body = ",".join("%s:%s" % (quote(name), value(fields[name])) for name in fields if fields[name] is not None)
-        left = ("%s %d {%s}\n" % (token, count[0], body)).encode("ascii")
+        text = ("%d {%s}" % (count[0], body)).encode("ascii")
+        left = seal(text) + b" " + text + b"\n"
         count[0] += 1
         while left:
             left = left[write(descriptor, left):]

@@ -2,30 +2,34 @@
 //
 // Usage: node redgreen_node.mjs TEST_FILE        (Node 18.15 and later)
 //
-// The tests run in a child of this process, which inherits neither the descriptor nor the token. The channel is a socket
-// that REDGREEN_RESULT_FD names; the first line to be read from it is the run's token, and each event goes out as one
-// line: the token, a running number, a JSON object. Events: `start`, a `test` for every test, `collect-error` or
+// The tests run in a child of this process, which inherits neither the descriptor nor the token. The channel is what
+// REDGREEN_RESULT_FD names; the first line to be read from it (or from what REDGREEN_TOKEN_FD names, where that is set) is
+// the run's token, and each event goes out as one line: a seal (half an HMAC-SHA256 of the rest under the token), a running
+// number, a JSON object. Events: `start`, a `test` for every test, `collect-error` or
 // `crashed` where the test file itself broke, two `canary`s after the tests (see `redgreen_node_tests.mjs`), `end`. An
 // AssertionError is `failed`, anything else is `errored`.
-import { randomBytes, randomInt } from 'node:crypto'
-import { mkdtempSync, readSync, writeFileSync, writeSync } from 'node:fs'
+import { createHmac, randomBytes, randomInt } from 'node:crypto'
+import { closeSync, mkdtempSync, readSync, writeFileSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join, resolve } from 'node:path'
 import { run } from 'node:test'
 import { fileURLToPath } from 'node:url'
 
 const descriptor = Number(process.env.REDGREEN_RESULT_FD)
+const source = Number(process.env.REDGREEN_TOKEN_FD ?? descriptor)
 delete process.env.REDGREEN_RESULT_FD
+delete process.env.REDGREEN_TOKEN_FD
 const token = readToken()
 
 function readToken () {
   let text = ''
   while (!text.endsWith('\n')) {
     const part = Buffer.alloc(256)
-    const length = readSync(descriptor, part)
+    const length = readSync(source, part)
     if (length === 0) throw new Error('the result channel has no token')
     text += part.toString('latin1', 0, length)
   }
+  if (source !== descriptor) closeSync(source)
   return text.trim()
 }
 
@@ -34,7 +38,9 @@ let tests = 0
 
 function send (event, fields = {}) {
   if (event === 'test') tests += 1
-  let left = Buffer.from(`${token} ${events} ${JSON.stringify({ event, ...fields })}\n`)
+  const body = `${events} ${JSON.stringify({ event, ...fields })}`
+  const seal = createHmac('sha256', token).update(body).digest('hex').slice(0, 32)
+  let left = Buffer.from(`${seal} ${body}\n`)
   events += 1
   while (left.length > 0) left = left.subarray(writeSync(descriptor, left))
 }

@@ -14,6 +14,7 @@ use crate::model::Revision;
 use crate::oracle::{Frameworks, Reporters};
 use crate::repo::{RepoSources, Retries};
 use crate::sandbox::Sandbox;
+use crate::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings};
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
@@ -237,19 +238,19 @@ pub(super) fn sandbox(kind: &str, source: &Source, scratch: &Scratch) -> Result<
         "local" => LocalSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "none" => NoSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>),
         "docker" => {
-            return Err(
-                CliError::usage("the sandbox `docker` is planned and not there yet").hint("use `--sandbox local`")
-            );
+            let config = DockerConfig::new(Surroundings::of(&variables::all()), scratch.path());
+            DockerSandbox::new(config).map(|s| Arc::new(s) as Arc<dyn Sandbox>)
         }
         other => {
             return Err(CliError::usage(format!("there is no sandbox `{other}`; it was named by: {source}"))
-                .hint("use `local`, or `none` on the command line"));
+                .hint("use `local` or `docker`, or `none` on the command line"));
         }
     };
     made.map_err(|e| {
-        CliError::infra(e.to_string())
-            .because(&e)
-            .hint("`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that")
+        CliError::infra(e.to_string()).because(&e).hint(match kind {
+            "docker" => "`redgreen doctor` tells what the engine can do; `--sandbox local` needs none",
+            _ => "`redgreen doctor` tells what was tried; `--sandbox none` runs without isolation, if you mean that",
+        })
     })
 }
 
@@ -287,6 +288,8 @@ pub(super) fn environments(
     settings.proof_limits.wall = phases.proof;
     settings.search_deadline = phases.environment;
     settings.network = NetworkSettings::gather(&all);
+    settings.debian_mirror = variables::get("REDGREEN_DEBIAN_MIRROR");
+    settings.engine = variables::get("DOCKER_HOST");
     Environments::new(settings, sandbox).map_err(|e| CliError::usage(e.to_string()).because(&e))
 }
 

@@ -11,6 +11,7 @@ use super::printer::Printer;
 use super::settings::Source;
 use crate::engine::PhaseLimits;
 use crate::model::{EnvironmentSpec, ProjectMode};
+use crate::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings};
 use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::store::Scratch;
 
@@ -59,6 +60,9 @@ pub(super) fn run(args: Args) -> Outcome {
         .as_ref()
         .map_err(|error| error.message.clone())
         .and_then(|scratch| common::sandbox("local", &Source::Default, scratch).map_err(|error| error.message));
+    if let Ok(scratch) = &scratch {
+        engine(scratch, &mut lines);
+    }
     match made {
         Ok(sandbox) => {
             let folders = common::definitions(&layers, &args.definitions)?;
@@ -118,6 +122,43 @@ fn sandbox(scratch: &Scratch, lines: &mut Vec<Line>) -> bool {
         lines.push(line);
     }
     any
+}
+
+/// The container engine. That there is none is no fault: nothing needs one.
+fn engine(scratch: &Scratch, lines: &mut Vec<Line>) {
+    let config = DockerConfig::new(Surroundings::of(&super::variables::all()), scratch.path());
+    let found = match DockerSandbox::examine(config) {
+        Ok(found) => found,
+        Err(error) => {
+            lines.push(Line::new("docker", false, error.to_string()));
+            return;
+        }
+    };
+    let facts = &found.facts;
+    let detail = serde_json::to_value(&found).unwrap_or_default();
+    let mut first = Line::new(
+        "docker",
+        true,
+        format!("{} {} at {} ({}), API {}", facts.product, facts.version, found.address, found.origin, facts.api),
+    );
+    first.detail = detail;
+    lines.push(first);
+    let word = |is, what: &str| if is { what.to_owned() } else { format!("no {what}") };
+    let limits = [
+        format!("cgroup version {}", facts.cgroup),
+        word(facts.limits_memory, "memory limit"),
+        word(facts.limits_pids, "limit of processes"),
+        word(facts.filters_calls, "filter of system calls"),
+        word(facts.has_init, "init process"),
+        format!("images by {}", facts.storage),
+    ];
+    lines.push(Line::new("docker", facts.limits_memory && facts.limits_pids, limits.join(", ")));
+    let mounts = match (&found.no_mounts, &found.no_memory) {
+        (Some(reason), _) => format!("workspaces are copied into containers: {reason}"),
+        (None, Some(reason)) => format!("workspaces by overlayfs, changes on disk: {reason}"),
+        (None, None) => "workspaces by overlayfs, changes in memory".to_owned(),
+    };
+    lines.push(Line::new("docker", true, mounts));
 }
 
 fn toolchain(environments: &crate::environment::Environments, name: &str) -> Line {

@@ -78,6 +78,8 @@ pub(super) fn show(
     } else {
         printer.data(&tables::report(&built.report))?;
     }
+    // The process ends soon: giving back a large report piece by piece would take longer than some of what made it.
+    std::mem::forget(built);
     // A person who can only read the folder has the report all the same.
     written.map(|_| ()).map_err(|e| match e {
         RenderError::Store(e) => CliError::from(e).into(),

@@ -61,7 +61,7 @@ pub(super) struct Args {
     memory: Option<u64>,
     #[command(flatten)]
     phases: PhaseOption,
-    /// Where to run: `local` (the default) or `none` (no isolation; for root, and only when typed).
+    /// Where to run: `local` (the default), `docker` or `none` (no isolation; for root, and only when typed).
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.

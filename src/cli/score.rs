@@ -73,8 +73,8 @@ pub(super) struct Args {
     /// Oracle runs at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N", value_parser = parse_jobs)]
     jobs: Option<u32>,
-    /// Where oracles run: `local` (the embedded sandbox, the default) or `none` (no isolation; for root, and only when
-    /// typed). `docker` is planned.
+    /// Where oracles run: `local` (the embedded sandbox, the default), `docker` (containers of an engine that answers
+    /// here) or `none` (no isolation; for root, and only when typed).
     #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
     sandbox: Option<String>,
     /// Run again what is on record.

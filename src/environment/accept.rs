@@ -10,11 +10,11 @@ use jiff::civil::Date;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::prove::interrupted;
 use super::detect::{Detected, detect};
 use super::error::EnvironmentError;
 use super::failure::{Failure, Stage};
 use super::prepare::{BuildSubject, Environments, Prepared};
+use super::prove::interrupted;
 use super::record::{EnvironmentRecord, SpecSource};
 use super::resolved::Resolved;
 use super::search::{Aim, Search, Searched};
@@ -157,8 +157,7 @@ impl Environments {
             "sandbox": self.sandbox.isolation().sandbox,
         });
         let key = digest_json(&inputs);
-        if !redo && let Some(mut known) = self.records.get(&key).filter(|known| known.grounds == self.grounds())
-        {
+        if !redo && let Some(mut known) = self.records.get(&key).filter(|known| known.grounds == self.grounds()) {
             known.source = source;
             return (known, true);
         }

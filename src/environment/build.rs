@@ -25,6 +25,8 @@ const NOT_MATTER: &str = "(this failed, and does not matter)";
 /// What the build phase left.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Built {
+    /// The layer's folder in the cache.
+    pub folder: Option<PathBuf>,
     /// Untracked outputs, if there are any.
     pub workspace: Option<PathBuf>,
     /// What was changed in dependency layers, by layer.
@@ -66,7 +68,7 @@ impl Build<'_> {
         }
         let draft = self.layers.start(&kind, &digest, &turn)?;
         let workspace = draft.folder("workspace")?;
-        let mut mounts = self.plan.resolved.toolchain.mounts();
+        let mut mounts = self.plan.resolved.toolchain_mounts();
         mounts.push(Mount::Overlay {
             lowers: vec![self.plan.subject.snapshot.clone()],
             target: PathBuf::from(WORKSPACE),
@@ -234,7 +236,8 @@ fn built(found: &Found, ready: &[ReadyLayer<'_>]) -> Result<Built, EnvironmentEr
             over.insert(name.clone(), folder);
         }
     }
-    Ok(Built { workspace: filled(found.folder.join("workspace"))?, over, held: found.held.clone() })
+    let workspace = filled(found.folder.join("workspace"))?;
+    Ok(Built { folder: Some(found.folder.clone()), workspace, over, held: found.held.clone() })
 }
 
 /// One script for all steps: a step must see what the ones before it wrote. Each is announced in the log, so that a

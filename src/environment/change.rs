@@ -239,7 +239,10 @@ mod tests {
         }));
         let out = made.apply(&spec, &python);
         assert_eq!(out.packages, ["set_uptools<66", "six", "wheel"]);
-        assert_eq!((out.version.as_deref(), out.project, out.build_isolation), (Some("3.9"), ProjectMode::Path, Some(false)));
+        assert_eq!(
+            (out.version.as_deref(), out.project, out.build_isolation),
+            (Some("3.9"), ProjectMode::Path, Some(false))
+        );
         assert_eq!((out.steps.len(), out.variables["A"].as_str()), (2, "1"));
         assert_eq!(out.system_packages, ["zlib1g-dev"]);
         // Once made, it says nothing new.

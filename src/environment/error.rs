@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::base::BaseError;
 use crate::model::InfraReason;
 use crate::sandbox::SandboxError;
 
@@ -45,6 +46,44 @@ pub enum EnvironmentError {
         looked_at: Vec<String>,
         /// What was found there, and why it was not taken.
         found: Vec<String>,
+    },
+    /// There is no root file system to stand on.
+    #[error(transparent)]
+    Base(#[from] BaseError),
+    /// The host's toolchain does not fit, and the base that would cannot be had.
+    #[error("{host}; {source}")]
+    NoBase {
+        /// The language.
+        language: String,
+        /// What the host lacks.
+        host: String,
+        /// Why there is no base.
+        source: BaseError,
+    },
+    /// A language without any base, where the host's system cannot be stood on.
+    #[error(
+        "no base has {language} {}(bases: {}), and the sandbox cannot stand on this machine's own system; name an image \
+         or archive as the environment's `base`",
+        if wanted.is_empty() { String::new() } else { format!("of version `{wanted}` ") },
+        list(known)
+    )]
+    NoBaseOfVersion {
+        /// The language.
+        language: String,
+        /// The wanted version prefix.
+        wanted: String,
+        /// The language's bases.
+        known: Vec<String>,
+    },
+    /// Packages of the system that the host does not have.
+    #[error(
+        "this machine lacks packages of the system that the environment names: {}; install them, or let the environment \
+         stand on a base",
+        list(packages)
+    )]
+    SystemPackages {
+        /// Their names.
+        packages: Vec<String>,
     },
     /// A definition needs a tool that the toolchain does not have.
     #[error("the {language} toolchain at {} has no `{tool}`, which the step `{step}` needs", executable.display())]
@@ -218,6 +257,8 @@ impl EnvironmentError {
         let disk = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         match self {
             Self::ToolchainMissing { .. } | Self::ToolMissing { .. } => InfraReason::Toolchain,
+            Self::Base(error) | Self::NoBase { source: error, .. } => error.reason(),
+            Self::NoBaseOfVersion { .. } | Self::SystemPackages { .. } => InfraReason::Toolchain,
             Self::Offline { .. } => InfraReason::Network,
             Self::Step { reason, .. } => *reason,
             Self::Deadline { .. } => InfraReason::Deadline,
@@ -236,6 +277,15 @@ impl EnvironmentError {
             | Self::Lock { .. }
             | Self::TrackedFiles { .. }
             | Self::Io(_) => InfraReason::Environment,
+        }
+    }
+
+    /// The base that is all that is missing, where it could be made.
+    pub fn base_to_make(&self) -> Option<&str> {
+        match self.root() {
+            Self::Base(BaseError::NotMade { name, .. }) => Some(name),
+            Self::NoBase { source: BaseError::NotMade { name, .. }, .. } => Some(name),
+            _ => None,
         }
     }
 

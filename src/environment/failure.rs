@@ -328,8 +328,10 @@ mod tests {
     #[test]
     fn the_first_pattern_decides_and_the_sandboxs_kinds_are_not_believed_from_a_log() {
         let log = "cc x.c\nx.c:1:10: fatal error: zlib.h: No such file or directory\nerror: command failed\n";
-        let failure =
-            Failure::of_error(&step(log, StepEnd::Exited(1), InfraReason::Environment, Phase::Build), Some(&definition()));
+        let failure = Failure::of_error(
+            &step(log, StepEnd::Exited(1), InfraReason::Environment, Phase::Build),
+            Some(&definition()),
+        );
         assert_eq!((failure.kind, failure.stage), (FailureKind::MissingSystemPackage, Stage::Build));
         assert_eq!(failure.lines, ["x.c:1:10: fatal error: zlib.h: No such file or directory"]);
         assert_eq!(
@@ -348,11 +350,20 @@ mod tests {
             (of(error, StepEnd::TimedOut(3), InfraReason::Deadline, Phase::Build), FailureKind::Deadline, false),
             (of(error, StepEnd::TimedOut(3), InfraReason::Deadline, Phase::Fetch), FailureKind::Deadline, true),
             (of(error, StepEnd::OutOfMemory, InfraReason::Environment, Phase::Build), FailureKind::Memory, false),
-            (of("No space left on device\n", StepEnd::Exited(1), InfraReason::Disk, Phase::Build), FailureKind::Disk, true),
+            (
+                of("No space left on device\n", StepEnd::Exited(1), InfraReason::Disk, Phase::Build),
+                FailureKind::Disk,
+                true,
+            ),
             (of(error, StepEnd::Exited(1), InfraReason::Network, Phase::Fetch), FailureKind::Network, true),
             // What it was allowed to leave on disk is its own affair; the disk itself is not.
             (
-                of(&format!("{OVER_DISK} 5 bytes on disk\n"), StepEnd::Signaled(9), InfraReason::Environment, Phase::Build),
+                of(
+                    &format!("{OVER_DISK} 5 bytes on disk\n"),
+                    StepEnd::Signaled(9),
+                    InfraReason::Environment,
+                    Phase::Build,
+                ),
                 FailureKind::Disk,
                 false,
             ),
@@ -375,8 +386,10 @@ mod tests {
     #[test]
     fn long_lines_and_many_lines_are_cut() {
         let log: String = (0..100).map(|i| format!("error: {i} {}\n", "x".repeat(1000))).collect();
-        let failure =
-            Failure::of_error(&step(&log, StepEnd::Exited(1), InfraReason::Environment, Phase::Build), Some(&definition()));
+        let failure = Failure::of_error(
+            &step(&log, StepEnd::Exited(1), InfraReason::Environment, Phase::Build),
+            Some(&definition()),
+        );
         assert_eq!(failure.lines.len(), LINES);
         assert!(failure.lines.iter().all(|line| line.chars().count() <= LINE_LENGTH + 1));
     }

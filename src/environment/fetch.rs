@@ -121,7 +121,7 @@ impl<'a> Fetch<'a> {
     }
 
     fn mounts(&self, definition: &LayerDefinition, earlier: &[ReadyLayer<'_>], root: &Path) -> Vec<Mount> {
-        let mut mounts = self.plan.resolved.toolchain.mounts();
+        let mut mounts = self.plan.resolved.toolchain_mounts();
         mounts.extend(earlier.iter().map(ReadyLayer::mount));
         mounts.push(Mount::ReadWrite { source: root.to_owned(), target: PathBuf::from(&definition.path) });
         mounts.extend(self.plan.subject_mounts(definition));

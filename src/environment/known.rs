@@ -31,7 +31,7 @@ impl Environments {
                     return Known::Rejected(Box::new(record));
                 }
             } else {
-                let resolved = record.spec.as_ref().and_then(|spec| self.resolve(spec).ok());
+                let resolved = record.spec.as_ref().and_then(|spec| self.resolve_there(spec).ok());
                 let same = resolved.filter(|resolved| record.resolved.as_ref() == Some(&resolved.key()));
                 return match same {
                     Some(resolved) => Known::Accepted(Box::new(resolved)),

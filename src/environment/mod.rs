@@ -18,6 +18,7 @@
 //! ```
 
 mod accept;
+pub mod archive;
 mod base;
 mod build;
 mod change;
@@ -47,6 +48,7 @@ mod record;
 mod repair;
 mod repair_command;
 mod requirements;
+mod resolve;
 mod resolved;
 mod run;
 mod search;
@@ -56,11 +58,16 @@ mod strategy;
 mod template;
 mod toolchain;
 mod tracked;
+mod transfer;
 mod trouble;
 mod version;
+mod waiting;
 
 pub use accept::{Acceptance, Accepted, Rejected, Request};
-pub use base::BaseDefinition;
+pub use base::{
+    Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe,
+    Source,
+};
 pub use change::ChangeError;
 pub use condition::{Condition, Facts};
 pub use definition::{AsOfDefinition, Definition};
@@ -84,5 +91,6 @@ pub use resolved::Resolved;
 pub use settings::{HostVariables, Settings};
 pub use strategy::{RequirementsDefinition, StrategyDefinition};
 pub use toolchain::Toolchain;
+pub use transfer::{EnvironmentEntry, ExportItem, Exported, Imported, TransferError};
 pub use trouble::{FailureDefinition, FailureKind, RepairDefinition, SpecChange};
 pub use version::matches_prefix;

@@ -71,7 +71,8 @@ impl Overrides {
                 return Err(refuse(number, format!("`repo` must be `owner/name`, not `{}`", line.repo)));
             }
             if let Some(commit) = line.commits.iter().find(|commit| !is_commits(commit)) {
-                let message = format!("`{commit}` is neither the beginning of a commit's id (4 to 40 digits) nor `from..to`");
+                let message =
+                    format!("`{commit}` is neither the beginning of a commit's id (4 to 40 digits) nor `from..to`");
                 return Err(refuse(number, message));
             }
             lines.push(line);
@@ -144,10 +145,14 @@ mod tests {
     #[test]
     fn the_longest_prefix_wins_then_a_range_then_the_repository() {
         let line = |commits: &str, version: &str| {
-            format!("{{\"repo\":\"Own/Repo\"{commits},\"environment\":{{\"language\":\"python\",\"version\":\"{version}\"}}}}\n")
+            format!(
+                "{{\"repo\":\"Own/Repo\"{commits},\"environment\":{{\"language\":\"python\",\"version\":\"{version}\"}}}}\n"
+            )
         };
-        let all = line("", "1") + &line(",\"commits\":[\"aaaa..bbbb\",\"cccc..dddd\"]", "2")
-            + &line(",\"commits\":[\"1a2b\"]", "3") + &line(",\"commits\":[\"ffff\",\"1A2B3C\"]", "4");
+        let all = line("", "1")
+            + &line(",\"commits\":[\"aaaa..bbbb\",\"cccc..dddd\"]", "2")
+            + &line(",\"commits\":[\"1a2b\"]", "3")
+            + &line(",\"commits\":[\"ffff\",\"1A2B3C\"]", "4");
         let overrides = load(&all).unwrap();
         let found = |repo: &str, commit: &str, inside: bool| {
             let range = |from: &str, to: &str| Ok(inside && (from, to) == ("cccc", "dddd"));

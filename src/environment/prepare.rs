@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::accept::SharedRepairer;
+use super::base::Bases;
 use super::build::Build;
 use super::deadline::Deadline;
 use super::definitions::Definitions;
@@ -19,12 +20,12 @@ use super::layers::Layers;
 use super::made::{Made, MadeLayer};
 use super::plan::{Plan, ReadyLayer};
 use super::record::Records;
+use super::resolve::{Looked, Wish};
 use super::resolved::Resolved;
 use super::run::{Runner, Watch};
 use super::settings::Settings;
-use super::toolchain::{Toolchain, find};
 use crate::engine::BuildPermit;
-use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
+use crate::model::{Digest, InfraReason, digest_json};
 use crate::sandbox::{Mount, Root, Sandbox};
 use crate::store::Held;
 
@@ -63,14 +64,16 @@ pub struct Prepared {
     pub lock: Value,
     /// The toolchain.
     pub toolchain: Value,
+    /// The dependency layers' folders in the cache with the paths where they are mounted, in the order in which they were
+    /// made; also those that only builds see.
+    pub folders: Vec<(PathBuf, PathBuf)>,
+    /// The build layer's folder in the cache, where there is one.
+    pub build: Option<PathBuf>,
     /// The layers, in the order in which they are made: kind and digest.
     pub made: Vec<MadeLayer>,
     /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
     pub held: Vec<Arc<Held>>,
 }
-
-/// What came of looking for a toolchain.
-type Looked = Result<Arc<Toolchain>, Arc<EnvironmentError>>;
 
 /// Finds toolchains and makes environments.
 pub struct Environments {
@@ -80,12 +83,13 @@ pub struct Environments {
     pub(super) definitions_digest: Digest,
     pub(super) sandbox: Arc<dyn Sandbox>,
     pub(super) layers: Layers,
+    pub(super) bases: Bases,
     pub(super) records: Records,
     pub(super) repairer: Option<SharedRepairer>,
-    /// What was found before, by definition and wanted version: a shim takes its time.
-    toolchains: Mutex<HashMap<(String, String), Looked>>,
+    /// What was found before: a shim takes its time.
+    pub(super) toolchains: Mutex<HashMap<Wish, Looked>>,
     /// The network was given up while running.
-    without_network: AtomicBool,
+    pub(super) without_network: AtomicBool,
     /// Environments that can't be built, by what they are made of: other instances with the same one need not try.
     failed: Mutex<HashMap<Digest, Arc<EnvironmentError>>>,
 }
@@ -101,12 +105,14 @@ impl Environments {
         let (toolchains, failed, without_network) = (Mutex::default(), Mutex::default(), AtomicBool::new(false));
         let all: Vec<_> = definitions.iter().map(|definition| serde_json::to_value(definition).ok()).collect();
         let (definitions_digest, records) = (digest_json(&json!(all)), Records::of(&settings.cache));
+        let bases = Bases::new(settings.bases(), definitions.clone())?;
         Ok(Self {
             settings,
             definitions,
             definitions_digest,
             sandbox,
             layers,
+            bases,
             records,
             repairer: None,
             toolchains,
@@ -135,6 +141,11 @@ impl Environments {
         self.without_network.store(true, Ordering::Relaxed);
     }
 
+    /// The bases that environments can stand on.
+    pub fn bases(&self) -> &Bases {
+        &self.bases
+    }
+
     /// The digest of all definitions, with what only serves to find an environment and to judge it.
     pub fn definitions_digest(&self) -> &Digest {
         &self.definitions_digest
@@ -143,42 +154,6 @@ impl Environments {
     /// The definitions in use.
     pub fn definitions(&self) -> &Definitions {
         &self.definitions
-    }
-
-    /// Finds the toolchain that a spec wants, behind its shims. Nothing is built.
-    ///
-    /// Blocks for as long as the toolchain's program takes to answer (some tenths of a second); the answer is kept.
-    ///
-    /// # Errors
-    /// [`EnvironmentError::UnknownLanguage`], [`EnvironmentError::ToolchainMissing`].
-    pub fn resolve(&self, spec: &EnvironmentSpec) -> Result<Resolved, EnvironmentError> {
-        let definition = self.definitions.get(&spec.language)?;
-        let wanted = spec.version.as_deref().unwrap_or_default().trim().to_owned();
-        let key = (definition.name.clone(), wanted.clone());
-        let known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let toolchain = match known {
-            Some(known) => known,
-            None => {
-                let settings = &self.settings;
-                let found = find(&definition.toolchain, &wanted, &settings.host, settings.probe_deadline);
-                let found = found.map(Arc::new).map_err(|search| {
-                    Arc::new(EnvironmentError::ToolchainMissing {
-                        language: definition.name.clone(),
-                        wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
-                            (Some(minimum), true) => format!(">={minimum}"),
-                            _ => wanted.clone(),
-                        },
-                        looked_at: search.looked_at,
-                        found: search.found,
-                    })
-                });
-                let mut known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner);
-                known.insert(key, found.clone());
-                found
-            }
-        };
-        let toolchain = toolchain.map_err(EnvironmentError::Earlier)?;
-        Ok(Resolved { spec: spec.clone(), definition, toolchain, root: Root::Host })
     }
 
     /// Makes what is missing of an environment, or takes it from the cache.
@@ -289,7 +264,7 @@ impl Environments {
         let built = deadline.over(build.run(&ready)).await?;
         drop(permit);
 
-        let mut mounts = resolved.toolchain.mounts();
+        let mut mounts = resolved.toolchain_mounts();
         for layer in ready.iter().filter(|layer| layer.definition.runs) {
             mounts.push(match built.over.get(&layer.definition.name) {
                 Some(over) => Mount::Overlay {
@@ -327,6 +302,11 @@ impl Environments {
             rebuild: resolved.spec.rebuild.clone(),
             lock,
             toolchain: serde_json::to_value(resolved.toolchain.as_ref()).unwrap_or_default(),
+            folders: ready
+                .iter()
+                .filter_map(|layer| Some((layer.root.parent()?.to_owned(), layer.definition.path.clone().into())))
+                .collect(),
+            build: built.folder,
         })
     }
 }

@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::prove::ProofResult;
 use super::failure::Failure;
+use super::prove::ProofResult;
 use super::repair::Repair;
 use crate::model::{Digest, EnvironmentSpec, digest_bytes};
 use crate::store::{StoreError, write_atomic, write_json};

@@ -129,7 +129,8 @@ mod tests {
         // The first match of the second rule is an option of pip's: the next line is looked at.
         let repair = by_rule(&definition, &spec, log, |_| true).unwrap();
         assert_eq!((repair.by.as_str(), repair.change.packages[0].as_str()), ("rule an option", "pkg_resources"));
-        let other = by_rule(&definition, &spec, log, |spec| !spec.packages.contains(&"pkg_resources".to_owned())).unwrap();
+        let other =
+            by_rule(&definition, &spec, log, |spec| !spec.packages.contains(&"pkg_resources".to_owned())).unwrap();
         assert_eq!(other.by, "rule pkg");
         assert!(by_rule(&definition, &spec, log, |_| false).is_none());
         assert!(by_rule(&definition, &spec, "all is well", |_| true).is_none());

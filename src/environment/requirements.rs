@@ -45,7 +45,8 @@ impl Environments {
             ..Failure::of_error(&error, Some(&resolved.definition))
         };
         let plan = Plan::new(resolved, subject, self.sandbox.owner(), Vec::new()).map_err(of_error)?;
-        let argv = plan.values().expand_all(&definition.argv).map_err(|n| of_error(plan.missing(n, &definition.name)))?;
+        let argv =
+            plan.values().expand_all(&definition.argv).map_err(|n| of_error(plan.missing(n, &definition.name)))?;
         let mut mounts = resolved.toolchain.mounts();
         mounts.push(Mount::Overlay {
             lowers: vec![subject.snapshot.clone()],

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::definition::Definition;
 use super::toolchain::Toolchain;
 use crate::model::{Digest, EnvironmentSpec, digest_json};
-use crate::sandbox::Root;
+use crate::sandbox::{Mount, Root};
 
 /// An environment whose toolchain is known; nothing is built yet.
 #[derive(Debug, Clone)]
@@ -37,6 +37,14 @@ impl Resolved {
             }
         }
         out
+    }
+
+    /// The read-only mounts that make the toolchain visible; none where it lies in the base itself.
+    pub(super) fn toolchain_mounts(&self) -> Vec<Mount> {
+        match self.root {
+            Root::Host => self.toolchain.mounts(),
+            Root::Base { .. } => Vec::new(),
+        }
     }
 
     /// What identifies the toolchain and the definition: part of every record's key.

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
 
-use super::definition::Definition;
 use super::accept::plain_spec;
+use super::definition::Definition;
 use super::error::EnvironmentError;
 use super::failure::{Failure, Stage};
 use super::prepare::{BuildSubject, Environments, Prepared};
@@ -189,7 +189,8 @@ impl<'a> Search<'a> {
             return Ok(Wanted::default());
         };
         let bare = plain_spec(&spec.language, spec.version.as_deref());
-        let resolved = self.environments.resolve(&bare).map_err(|error| Failure::of_error(&error, Some(&definition)))?;
+        let resolved =
+            self.environments.resolve(&bare).map_err(|error| Failure::of_error(&error, Some(&definition)))?;
         let wanted = self.environments.wanted(&resolved, self.subject, requirements, self.cancel).await?;
         for note in &wanted.notes {
             (self.progress)(&format!("{name}: {note}"));
@@ -358,9 +359,9 @@ impl<'a> Search<'a> {
 
     fn first_failure(&self) -> Failure {
         let failures = self.attempts.iter().filter_map(|attempt| attempt.failure.clone());
-        failures.max_by_key(|failure| failure.stage).unwrap_or_else(|| {
-            refusal("no strategy of the language applies to the tree", Stage::Detect)
-        })
+        failures
+            .max_by_key(|failure| failure.stage)
+            .unwrap_or_else(|| refusal("no strategy of the language applies to the tree", Stage::Detect))
     }
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::base::BaseSettings;
 use super::network::NetworkSettings;
 use crate::engine::BuildBudget;
 use crate::sandbox::Limits;
@@ -30,6 +31,12 @@ pub struct Settings {
     pub build_limits: Limits,
     /// How long a toolchain's probe may take.
     pub probe_deadline: Duration,
+    /// The Debian mirror that bases are made from; absent: the host's, else the common one.
+    pub debian_mirror: Option<String>,
+    /// Where the container engine listens that images are taken from (`unix://…`); absent: the usual socket.
+    pub engine: Option<String>,
+    /// A lock file that bases must agree with.
+    pub base_lock: Option<PathBuf>,
     /// How often a step that runs gives a sign of life.
     pub heartbeat: Duration,
     /// What builds may take of the machine together; `None`: each begins at once.
@@ -73,6 +80,23 @@ impl Settings {
             uses: None,
             search_deadline: Duration::from_secs(2 * 3600),
             repairs: 3,
+            debian_mirror: None,
+            engine: None,
+            base_lock: None,
+        }
+    }
+
+    /// What making bases needs of them.
+    pub fn bases(&self) -> BaseSettings {
+        BaseSettings {
+            cache: self.cache.clone(),
+            offline: self.offline,
+            mirror: self.debian_mirror.clone(),
+            engine: self.engine.clone(),
+            network: self.network.clone(),
+            host: self.host.clone(),
+            deadline: self.fetch_limits.wall,
+            lock: self.base_lock.clone(),
         }
     }
 }

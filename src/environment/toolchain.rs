@@ -78,7 +78,8 @@ pub(super) fn find(
     Err(search)
 }
 
-fn fits(definition: &ToolchainDefinition, wanted: &str, version: &str) -> bool {
+/// Whether a version is what is wanted; where nothing is, at least the definition's minimum.
+pub(super) fn fits(definition: &ToolchainDefinition, wanted: &str, version: &str) -> bool {
     if wanted.is_empty() {
         definition.minimum.as_deref().is_none_or(|minimum| at_least(version, minimum))
     } else {
@@ -181,16 +182,20 @@ fn usable(toolchain: Toolchain, host: &HostVariables) -> Result<Toolchain, Strin
 
 /// Asks one program what it really is.
 fn probe(argv: &[String], program: &Path, host: &HostVariables, deadline: Duration) -> Result<Toolchain, String> {
+    let mut values = Values::default();
+    values.set("program", program.to_str().ok_or("its path is not UTF-8")?);
+    let argv = values.expand_all(argv).map_err(|name| format!("the probe asks for `{}`", name.0))?;
+    answer(&run(&argv, host, deadline)?)
+}
+
+/// Reads what a probe printed.
+pub(super) fn answer(text: &str) -> Result<Toolchain, String> {
     #[derive(Deserialize)]
     #[serde(untagged)]
     enum Answer {
         Error { error: String },
         Toolchain(Toolchain),
     }
-    let mut values = Values::default();
-    values.set("program", program.to_str().ok_or("its path is not UTF-8")?);
-    let argv = values.expand_all(argv).map_err(|name| format!("the probe asks for `{}`", name.0))?;
-    let text = run(&argv, host, deadline)?;
     match serde_json::from_str(text.trim()).map_err(|e| format!("its answer can't be read: {e}"))? {
         Answer::Error { error } => Err(error),
         Answer::Toolchain(toolchain) => Ok(toolchain),

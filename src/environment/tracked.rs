@@ -136,7 +136,7 @@ fn is_whiteout(meta: &std::fs::Metadata) -> bool {
     meta.file_type().is_char_device() && meta.rdev() == 0
 }
 
-fn is_opaque(path: &Path) -> bool {
+pub(super) fn is_opaque(path: &Path) -> bool {
     OPAQUE.iter().any(|name| {
         let mut value = [0_u8; 1];
         rustix::fs::lgetxattr(path, *name, &mut value[..]).is_ok_and(|length| length == 1 && value[0] == b'y')

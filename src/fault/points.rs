@@ -93,6 +93,16 @@ pub const POINTS: &[Point] = &[
     main("sandbox.answer.read", "its answer was read"),
     either("sandbox.cgroup.made", "the run's cgroup was made"),
     either("sandbox.cgroup.limited", "its limits were set"),
+    // The Docker sandbox.
+    main("docker.image.imported", "a base was imported as an image"),
+    main("docker.memory.mounted", "memory for what a container writes was mounted"),
+    main("docker.workdir.made", "an overlay's work directory was made beside an upper that is kept"),
+    main("docker.container.made", "the container was made"),
+    main("docker.workspace.uploaded", "the workspace was copied into the container"),
+    main("docker.container.attached", "its output is being read"),
+    main("docker.container.started", "the container was started"),
+    main("docker.container.ended", "its command ended"),
+    main("docker.container.removed", "the container was removed"),
     // The helper's supervisor.
     helper("helper.job.received", "the supervisor read its job"),
     helper("helper.init.cloned", "PID 1 was made, in its namespaces"),

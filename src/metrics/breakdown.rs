@@ -40,22 +40,22 @@ pub struct Breakdown {
 
 /// Passes of `arms` by category, kind, language and instance.
 pub fn breakdown(set: &CommentSet, arms: &[Arm], verdicts: &[Verdict]) -> Breakdown {
-    let counted = counted(verdicts);
+    let counted = counted(set, verdicts);
     let by = |group: &dyn Fn(&CommentRow) -> String| {
-        let mut groups: BTreeMap<String, Group> = BTreeMap::new();
-        for row in &set.rows {
-            let entry = groups
-                .entry(group(row))
-                .or_insert_with(|| Group { total: 0, passed: arms.iter().map(|arm| (arm.to_string(), 0)).collect() });
-            entry.total += 1;
-            for arm in arms {
-                let verdict = counted.get(arm).and_then(|v| v.get(&row.key()));
-                if verdict.is_some_and(|v| v.verdict == VerdictKind::Pass) {
-                    *entry.passed.entry(arm.to_string()).or_insert(0) += 1;
-                }
+        let mut groups: BTreeMap<String, (usize, Vec<usize>)> = BTreeMap::new();
+        for (place, row) in set.rows.iter().enumerate() {
+            let (total, passed) = groups.entry(group(row)).or_insert_with(|| (0, vec![0; arms.len()]));
+            *total += 1;
+            for (arm, passed) in arms.iter().zip(passed) {
+                let is_pass = counted.of(arm, place).is_some_and(|v| v.verdict == VerdictKind::Pass);
+                *passed += usize::from(is_pass);
             }
         }
-        groups
+        let named = |(total, passed): (usize, Vec<usize>)| Group {
+            total,
+            passed: arms.iter().map(ToString::to_string).zip(passed).collect(),
+        };
+        groups.into_iter().map(|(name, group)| (name, named(group))).collect::<BTreeMap<String, Group>>()
     };
     let unsaid = |word: Option<&str>| word.unwrap_or(UNSAID).to_owned();
     let instance = by(&|row| row.instance_id.to_string());

@@ -35,13 +35,11 @@ pub struct Region {
 
 /// Overlaps over the tool arms among `arms`, in their order.
 pub fn overlap(set: &CommentSet, arms: &[Arm], verdicts: &[Verdict]) -> Overlap {
-    let counted = counted(verdicts);
+    let counted = counted(set, verdicts);
     let tools: Vec<&Arm> = arms.iter().filter(|arm| !arm.is_control()).collect();
     let mut regions: BTreeMap<BTreeSet<usize>, usize> = BTreeMap::new();
-    for row in &set.rows {
-        let passes = |arm: &&Arm| {
-            counted.get(*arm).and_then(|v| v.get(&row.key())).is_some_and(|v| v.verdict == VerdictKind::Pass)
-        };
+    for place in 0..set.rows.len() {
+        let passes = |arm: &&Arm| counted.of(arm, place).is_some_and(|v| v.verdict == VerdictKind::Pass);
         let who = tools.iter().enumerate().filter(|(_, arm)| passes(arm)).map(|(index, _)| index).collect();
         *regions.entry(who).or_insert(0) += 1;
     }

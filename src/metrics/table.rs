@@ -1,6 +1,6 @@
 //! One row an arm: passed, failed, invalid, missing.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -38,27 +38,31 @@ pub struct ArmRow {
 }
 
 /// The verdict of each comment of an arm that counts: of the lowest attempt, the first row.
-pub(super) type Counted<'a> = BTreeMap<&'a Arm, BTreeMap<(&'a InstanceId, &'a CommentId), &'a Verdict>>;
+pub(super) struct Counted<'a>(HashMap<&'a Arm, Vec<Option<&'a Verdict>>>);
 
-pub(super) fn counted(verdicts: &[Verdict]) -> Counted<'_> {
-    let mut counted = Counted::new();
-    for verdict in verdicts {
-        counted
-            .entry(&verdict.arm)
-            .or_default()
-            .entry((&verdict.instance_id, &verdict.comment))
-            .and_modify(|first| {
-                if verdict.attempt < first.attempt {
-                    *first = verdict;
-                }
-            })
-            .or_insert(verdict);
+impl<'a> Counted<'a> {
+    /// The verdict of an arm on the comment at this place of the set.
+    pub(super) fn of(&self, arm: &Arm, place: usize) -> Option<&'a Verdict> {
+        self.0.get(arm)?.get(place).copied().flatten()
     }
-    counted
+}
+
+pub(super) fn counted<'a>(set: &CommentSet, verdicts: &'a [Verdict]) -> Counted<'a> {
+    let places: HashMap<(&InstanceId, &CommentId), usize> =
+        set.rows.iter().enumerate().map(|(place, row)| (row.key(), place)).collect();
+    let mut counted: HashMap<&Arm, Vec<Option<&Verdict>>> = HashMap::new();
+    for verdict in verdicts {
+        let Some(place) = places.get(&(&verdict.instance_id, &verdict.comment)) else { continue };
+        let first = &mut counted.entry(&verdict.arm).or_insert_with(|| vec![None; set.rows.len()])[*place];
+        if first.is_none_or(|first| verdict.attempt < first.attempt) {
+            *first = Some(verdict);
+        }
+    }
+    Counted(counted)
 }
 
 /// What a comment counts as for an arm. No verdict: a comment without an oracle is invalid, any other one missing.
-pub(super) fn kind_of(row: &CommentRow, verdict: Option<&&Verdict>) -> VerdictKind {
+pub(super) fn kind_of(row: &CommentRow, verdict: Option<&Verdict>) -> VerdictKind {
     match verdict {
         Some(verdict) => verdict.verdict,
         None if row.has_oracle => VerdictKind::Missing,
@@ -68,14 +72,13 @@ pub(super) fn kind_of(row: &CommentRow, verdict: Option<&&Verdict>) -> VerdictKi
 
 /// The rows of `arms`, in their order, over the comments of a denominator.
 pub fn arm_rows(set: &CommentSet, arms: &[Arm], verdicts: &[Verdict]) -> Vec<ArmRow> {
-    let counted = counted(verdicts);
+    let counted = counted(set, verdicts);
     arms.iter()
         .map(|arm| {
-            let of_arm = counted.get(arm);
             let mut counts = BTreeMap::new();
             let mut missing_instances = BTreeSet::new();
-            for row in &set.rows {
-                let kind = kind_of(row, of_arm.and_then(|v| v.get(&row.key())));
+            for (place, row) in set.rows.iter().enumerate() {
+                let kind = kind_of(row, counted.of(arm, place));
                 *counts.entry(kind).or_insert(0_usize) += 1;
                 if kind == VerdictKind::Missing {
                     missing_instances.insert(&row.instance_id);
@@ -109,12 +112,12 @@ fn ratio(part: usize, whole: usize) -> Option<f64> {
 /// For each arm, how many of its counted comments showed each outcome. A comment whose repeats differ counts once, as
 /// `flaky`; a comment that was not run is not here.
 pub fn outcomes(set: &CommentSet, arms: &[Arm], verdicts: &[Verdict]) -> BTreeMap<String, BTreeMap<String, usize>> {
-    let counted = counted(verdicts);
+    let counted = counted(set, verdicts);
     let mut all = BTreeMap::new();
     for arm in arms {
         let mut counts = BTreeMap::new();
-        for row in &set.rows {
-            let Some(verdict) = counted.get(arm).and_then(|v| v.get(&row.key())) else { continue };
+        for place in 0..set.rows.len() {
+            let Some(verdict) = counted.of(arm, place) else { continue };
             let Some(first) = verdict.outcomes.first() else { continue };
             let same = verdict.outcomes.iter().all(|outcome| outcome == first);
             let word = if same { first.to_string() } else { "flaky".to_owned() };

@@ -29,7 +29,7 @@ pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
 pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
-pub use run::{Rebuilt, RunEvidence, Subject, rebuild, run_once, run_rebuilt};
+pub use run::{Rebuilt, RunEvidence, Subject, is_oracle_run, rebuild, run_once, run_rebuilt};
 
 #[cfg(test)]
 mod tests;

@@ -153,7 +153,8 @@ pub fn plan(
 fn carry_out_junit(shell: &str, argv: Vec<String>) -> Vec<String> {
     let script = concat!(
         "fd=$REDGREEN_RESULT_FD; unset REDGREEN_RESULT_FD; ",
-        "(eval \"exec $fd>&-\"; exec \"$@\"); code=$?; ",
+        "token=${REDGREEN_TOKEN_FD:-$fd}; unset REDGREEN_TOKEN_FD; ",
+        "(eval \"exec $fd>&- $token<&-\"; exec \"$@\"); code=$?; ",
         "[ ! -f \"$REDGREEN_JUNIT\" ] || cat \"$REDGREEN_JUNIT\" >&\"$fd\"; exit $code",
     );
     [shell, "-c", script, "sh"].map(str::to_owned).into_iter().chain(argv).collect()

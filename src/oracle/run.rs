@@ -225,8 +225,15 @@ fn oracle_task(subject: &Subject, plan: &Plan, limits: &Limits, staged: &Staged)
         mounts,
         limits: limits.clone(),
         network: Network::None,
-        result_channel: true,
+        // What others print, they print where they like, and is read from there.
+        result_channel: matches!(plan.result, ResultKind::Reporter | ResultKind::Junit),
     }
+}
+
+/// Whether a task is the oracle's own run, and neither a rebuild nor a look at the environment.
+pub fn is_oracle_run(task: &Task) -> bool {
+    let has = |path: &str| task.mounts.iter().any(|mount| mount.target() == Path::new(path));
+    has(REPORTERS) && has(WORKSPACE)
 }
 
 /// The environment alone: nothing of the revision is in reach, so it has no part in the answer.

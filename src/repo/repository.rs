@@ -130,7 +130,9 @@ impl Repository {
         let (commit, from, to) = (commit?, from?, to?);
         let reaches = |descendant: git2::Oid| {
             let same = descendant == commit;
-            Ok::<bool, RepoError>(same || git.graph_descendant_of(descendant, commit).map_err(self.failed("walk the history"))?)
+            Ok::<bool, RepoError>(
+                same || git.graph_descendant_of(descendant, commit).map_err(self.failed("walk the history"))?,
+            )
         };
         Ok(reaches(to)? && !reaches(from)?)
     }

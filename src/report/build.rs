@@ -1,6 +1,6 @@
 //! The report of a run, made from its records. Runs nothing.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -119,7 +119,7 @@ fn assemble(
         }
         Ok::<_, StoreError>(found)
     })?;
-    let chosen: BTreeSet<&InstanceId> = rows.iter().map(|r| &r.instance_id).collect();
+    let chosen: HashSet<&InstanceId> = rows.iter().map(|r| &r.instance_id).collect();
     let set = roster.comment_set(denominator, |id| chosen.contains(id));
     let arms = arms_in_order(rows.iter().filter(|r| r.shown).map(|r| &r.arm));
     let all = scored.verdicts;
@@ -133,9 +133,9 @@ fn assemble(
         })
         .collect();
     let agreement = agreement(&roster.recorded, &revisions_of(rows), &replayed);
-    let counted: BTreeSet<_> = set.rows.iter().map(|r| (r.instance_id.clone(), r.comment.clone())).collect();
+    let counted: HashSet<_> = set.rows.iter().map(|r| (&r.instance_id, &r.comment)).collect();
     let of_denominator: Vec<Verdict> =
-        all.into_iter().filter(|v| counted.contains(&(v.instance_id.clone(), v.comment.clone()))).collect();
+        all.into_iter().filter(|v| counted.contains(&(&v.instance_id, &v.comment))).collect();
     let scores = scores(&set, &arms, &of_denominator);
     let notes = notes(&scores.arms, &of_denominator, set.rows.len(), scored.lost);
     Ok(Report {

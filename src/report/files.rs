@@ -37,13 +37,21 @@ pub fn write_files(run: &RunFolder, built: &Built) -> Result<Vec<PathBuf>, Rende
     let folder = run.report_folder();
     let at = |name: &str| folder.join(name);
     let table = |e: Box<dyn std::error::Error>| RenderError::Table(e.to_string());
-    write_json(&at("report.json"), report)?;
-    write_atomic(&at("report.md"), markdown(report)?.as_bytes())?;
-    write_atomic(&at("arms.csv"), &arms_csv(report).map_err(table)?)?;
-    write_atomic(&at("verdicts.csv"), &verdicts_csv(report).map_err(table)?)?;
-    write_json(&at("swebench.json"), &swebench(report))?;
-    write_atomic(&at("junit.xml"), &junit::junit(built).map_err(|e| RenderError::Table(e.to_string()))?)?;
-    html::write(run, built)?;
+    let tables = || -> Result<(), RenderError> {
+        write_json(&at("report.json"), report)?;
+        write_atomic(&at("report.md"), markdown(report)?.as_bytes())?;
+        write_atomic(&at("arms.csv"), &arms_csv(report).map_err(table)?)?;
+        write_atomic(&at("verdicts.csv"), &verdicts_csv(report).map_err(table)?)?;
+        write_json(&at("swebench.json"), &swebench(report))?;
+        write_atomic(&at("junit.xml"), &junit::junit(built).map_err(|e| RenderError::Table(e.to_string()))?)?;
+        Ok(())
+    };
+    // Side by side: each of them is made from what is in memory, and none waits for another.
+    std::thread::scope(|scope| {
+        let beside = scope.spawn(tables);
+        html::write(run, built)?;
+        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })?;
     let names = ["report.html", "report.json", "report.md", "junit.xml", "arms.csv", "verdicts.csv", "swebench.json"];
     Ok(names.map(at).to_vec())
 }

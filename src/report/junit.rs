@@ -4,7 +4,7 @@
 //! `failure`, `invalid` an `error`, `missing` is `skipped`. What XML 1.0 has no place for (control characters) is
 //! written out, as on the pages.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 
 use quick_xml::Writer;
@@ -72,17 +72,17 @@ struct Case<'a> {
 /// The verdicts by arm. A comment that an arm has no row for counts as in the report's table.
 fn suites(built: &Built) -> Vec<Suite<'_>> {
     let report = &built.report;
-    let chosen: BTreeSet<&InstanceId> = built.rows.iter().map(|row| &row.instance_id).collect();
+    let chosen: HashSet<&InstanceId> = built.rows.iter().map(|row| &row.instance_id).collect();
     let roster = built.roster.by_key();
     let set = built.roster.comment_set(report.denominator, |id| chosen.contains(id));
     let comments: Vec<_> =
         set.rows.iter().filter_map(|row| roster.get(&(&row.instance_id, &row.comment)).copied()).collect();
-    let mut by_arm: BTreeMap<&str, BTreeMap<(&InstanceId, &CommentId), Vec<&Verdict>>> = BTreeMap::new();
+    let mut by_arm: HashMap<&str, HashMap<(&InstanceId, &CommentId), Vec<&Verdict>>> = HashMap::new();
     for verdict in &report.verdicts {
         let of_arm = by_arm.entry(verdict.arm.as_str()).or_default();
         of_arm.entry((&verdict.instance_id, &verdict.comment)).or_default().push(verdict);
     }
-    let none = BTreeMap::new();
+    let none = HashMap::new();
     let suite = |arm: &str| {
         let of_arm = by_arm.get(arm).unwrap_or(&none);
         let mut cases = Vec::new();

@@ -1,15 +1,16 @@
-//! Where a command runs: the [`Sandbox`] trait, and `local`, the embedded sandbox on Linux namespaces.
+//! Where a command runs: the [`Sandbox`] trait; `local`, the embedded sandbox on Linux namespaces; `docker`, containers.
 //!
 //! A sandbox knows nothing of tests. It gets a [`Task`] (what to run, on which file systems, within which limits) and
 //! gives back an [`Exit`] (how it ended and what it wrote). Everything that decides what an exit means is elsewhere.
 
+pub mod docker;
 pub mod local;
 pub mod none;
 mod token;
 
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +32,10 @@ pub const OVER_DISK: &str = "redgreen: ended, as it left more than";
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
 
+/// The environment variable that names the descriptor of the token inside, where it does not wait in the result channel
+/// itself (a decimal number).
+pub const TOKEN_FD_VARIABLE: &str = "REDGREEN_TOKEN_FD";
+
 /// One command to run in a fresh sandbox.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Task {
@@ -50,7 +55,9 @@ pub struct Task {
     /// The network.
     pub network: Network,
     /// Whether to open a result channel: a socket whose one end the command inherits ([`RESULT_FD_VARIABLE`]). A fresh
-    /// [`Token`] and a newline wait in it for whoever reads first; what the command writes is [`Exit::result`].
+    /// [`Token`] and a newline wait in it for whoever reads first; what the command writes is [`Exit::result`]. Where a
+    /// sandbox cannot hand on a socket, the token waits at another descriptor ([`TOKEN_FD_VARIABLE`]), and what the command
+    /// writes to its standard output comes as [`Exit::stderr`].
     pub result_channel: bool,
 }
 
@@ -114,6 +121,15 @@ pub enum Mount {
         /// Paths below `target` that are removed, with parents left empty by it, before the command starts.
         remove: Vec<PathBuf>,
     },
+}
+
+impl Mount {
+    /// Its place inside.
+    pub fn target(&self) -> &Path {
+        match self {
+            Self::ReadOnly { target, .. } | Self::ReadWrite { target, .. } | Self::Overlay { target, .. } => target,
+        }
+    }
 }
 
 /// Limits of one task. Which of them were really in force, and how, is in [`Isolation`].
@@ -213,6 +229,13 @@ pub struct Captured {
 }
 
 impl Captured {
+    /// Keeps what comes up to `cap` bytes in all, and counts the rest.
+    pub fn keep(&mut self, bytes: &[u8], cap: usize) {
+        let kept = bytes.len().min(cap.saturating_sub(self.bytes.len()));
+        self.bytes.extend_from_slice(&bytes[..kept]);
+        self.dropped += (bytes.len() - kept) as u64;
+    }
+
     /// The bytes as text, broken UTF-8 replaced.
     pub fn text(&self) -> String {
         String::from_utf8_lossy(&self.bytes).into_owned()
@@ -224,7 +247,7 @@ impl Captured {
 pub struct Isolation {
     /// The sandbox: `local`, `docker`, `none`.
     pub sandbox: String,
-    /// `full` (namespaces and cgroup), `userns` (namespaces, limits by rlimits and a watcher), `none`.
+    /// `full` (namespaces and cgroup), `userns` (namespaces, limits by rlimits and a watcher), `container`, `none`.
     pub level: String,
     /// `none` or `host`.
     pub network: String,
@@ -266,6 +289,15 @@ pub enum SandboxError {
     /// The sandbox's helper process broke or did not answer.
     #[error("the sandbox's helper failed: {0}")]
     Helper(String),
+    /// A task on the host's root, in a sandbox that has none.
+    #[error(
+        "a container needs a base to stand on: make one with `redgreen env base`, or name an image or archive as the \
+         environment's `base`"
+    )]
+    NoBase,
+    /// The container engine refused, broke off or stalled.
+    #[error(transparent)]
+    Engine(#[from] docker::EngineError),
 }
 
 impl SandboxError {
@@ -275,6 +307,7 @@ impl SandboxError {
             Self::Setup { source, .. } | Self::Spawn { source, .. } => {
                 matches!(source.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded)
             }
+            Self::Engine(error) => error.is_disk(),
             _ => false,
         }
     }
@@ -304,6 +337,11 @@ pub trait Sandbox: Send + Sync {
 
     /// The host user and group that files must belong to so that a task can change them.
     fn owner(&self) -> (u32, u32);
+
+    /// Whether tasks can stand on the host's own system ([`Root::Host`]).
+    fn has_host_root(&self) -> bool {
+        true
+    }
 
     /// Runs one task to its end. When `cancel` fires the whole tree is killed and the exit says so.
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a>;

@@ -15,13 +15,15 @@ pub enum Bucket {
     Snapshots,
     /// Environment layers.
     Layers,
+    /// Root file systems that environments stand on.
+    Bases,
     /// Temporary files of running programs.
     Scratch,
 }
 
 impl Bucket {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Repositories, Self::Snapshots, Self::Layers, Self::Scratch];
+    pub const ALL: [Self; 5] = [Self::Repositories, Self::Snapshots, Self::Layers, Self::Bases, Self::Scratch];
 
     /// The folder's name.
     pub fn folder(self) -> &'static str {
@@ -29,6 +31,7 @@ impl Bucket {
             Self::Repositories => "repositories-v1",
             Self::Snapshots => "snapshots-v1",
             Self::Layers => "layers-v1",
+            Self::Bases => "bases-v1",
             Self::Scratch => "scratch-v1",
         }
     }
@@ -36,7 +39,7 @@ impl Bucket {
     /// How deep below the bucket's folder its entries lie.
     pub(super) fn depth(self) -> usize {
         match self {
-            Self::Snapshots | Self::Scratch => 1,
+            Self::Snapshots | Self::Bases | Self::Scratch => 1,
             Self::Repositories | Self::Layers => 2,
         }
     }

@@ -2,7 +2,7 @@
 //!
 //! Each bucket makes its entries under a name that says so, while the maker holds the lock of the entry: `X.tmp` and
 //! `X.complete.tmp` with `X.lock` (trees of commits, clones, unpacked bundles), `.DIGEST.NUMBER` with `locks/DIGEST.lock`
-//! (environment layers). A tree without its marker is not whole either. Where the lock can be taken, nobody makes the
+//! (environment layers) or `DIGEST.lock` (bases). A tree without its marker is not whole either. Where the lock can be taken, nobody makes the
 //! entry, and while it is held nobody starts to.
 
 use std::path::{Path, PathBuf};
@@ -27,10 +27,16 @@ pub(super) fn half_made(cache: &Path) {
             remove_if_nobodys(&path, &folder.join(format!("{entry}.lock")), || true);
         }
     }
+    let drafted = |path: &Path| Some(name(path)?.strip_prefix('.')?.split_once('.')?.0.to_owned());
+    let bases = Bucket::Bases.path(cache);
+    for path in entries(&bases) {
+        if let Some(digest) = drafted(&path) {
+            remove_if_nobodys(&path, &bases.join(format!("{digest}.lock")), || true);
+        }
+    }
     let layers = Bucket::Layers.path(cache);
     for path in entries(&layers).iter().flat_map(|kind| entries(kind)) {
-        let digest = name(&path).and_then(|name| name.strip_prefix('.')?.split_once('.')).map(|(digest, _)| digest);
-        if let Some(digest) = digest {
+        if let Some(digest) = drafted(&path) {
             remove_if_nobodys(&path, &layers.join("locks").join(format!("{digest}.lock")), || true);
         }
     }
@@ -78,19 +84,27 @@ mod tests {
         let snapshots = Bucket::Snapshots.path(dir.path());
         let clones = Bucket::Repositories.path(dir.path()).join("clones-v1");
         let layers = Bucket::Layers.path(dir.path());
+        let bases = Bucket::Bases.path(dir.path());
         let dead = [
             make(snapshots.join("a.tmp")),
             make(snapshots.join("unmarked")),
             make(clones.join("o__r.git.tmp")),
             make(layers.join("python-python/.d1.77")),
+            make(bases.join(".b1.77")),
         ];
         let live = [
             make(snapshots.join("b.tmp")),
             make(snapshots.join("c")),
             make(clones.join("o__live.git.tmp")),
             make(layers.join("python-python/.d2.77")),
+            make(bases.join(".b2.77")),
         ];
-        let whole = [make(snapshots.join("w")), make(clones.join("o__w.git")), make(layers.join("python-python/d3"))];
+        let whole = [
+            make(snapshots.join("w")),
+            make(clones.join("o__w.git")),
+            make(layers.join("python-python/d3")),
+            make(bases.join("b3")),
+        ];
         make(layers.join("locks"));
         fs_err::write(snapshots.join("a.complete.tmp"), "{").unwrap();
         fs_err::write(snapshots.join("w.complete"), "{}").unwrap();
@@ -99,6 +113,7 @@ mod tests {
             snapshots.join("c.lock"),
             clones.join("o__live.git.lock"),
             layers.join("locks/d2.lock"),
+            bases.join("b2.lock"),
         ];
         let held: Vec<_> = locks.iter().map(|path| lock::wait(path).unwrap()).collect();
         half_made(dir.path());

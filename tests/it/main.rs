@@ -8,6 +8,7 @@ mod cli;
 mod configuration;
 mod crash;
 mod disk_env;
+mod docker;
 mod docs;
 mod environment;
 mod hostile;

@@ -1,11 +1,14 @@
 //! `redgreen env`: one file a verb.
 
+mod base;
 mod build;
 mod check;
 mod chosen;
 mod display;
 mod du;
+mod export;
 pub(super) mod gc;
+mod import;
 mod list;
 mod plan;
 mod shell;
@@ -14,7 +17,7 @@ use clap::Subcommand;
 
 use super::Outcome;
 
-/// Build environments ahead, look at them, sit down in one, make room.
+/// Build environments ahead, make what they stand on, look at them, sit down in one, make room.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -23,7 +26,10 @@ pub(super) struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Verb {
+    Base(Box<base::Args>),
     Build(Box<build::Args>),
+    Export(Box<export::Args>),
+    Import(import::Args),
     Plan(Box<plan::Args>),
     Check(Box<check::Args>),
     Shell(Box<shell::Args>),
@@ -34,7 +40,10 @@ enum Verb {
 
 pub(super) fn run(args: Args) -> Outcome {
     match args.verb {
+        Verb::Base(args) => base::run(*args),
         Verb::Build(args) => build::run(*args),
+        Verb::Export(args) => export::run(*args),
+        Verb::Import(args) => import::run(args),
         Verb::Plan(args) => plan::run(*args),
         Verb::Check(args) => check::run(*args),
         Verb::Shell(args) => shell::run(*args),

@@ -12,8 +12,20 @@ const MAX_ENTRIES: usize = 50_000;
 
 /// Folders whose files the project did not write, or does not build.
 const NOT_COUNTED: [&str; 14] = [
-    "node_modules", "vendor", "third_party", "thirdparty", "3rdparty", "external", "dist", "build", "target", "venv",
-    "site-packages", "__pycache__", "docs", "doc",
+    "node_modules",
+    "vendor",
+    "third_party",
+    "thirdparty",
+    "3rdparty",
+    "external",
+    "dist",
+    "build",
+    "target",
+    "venv",
+    "site-packages",
+    "__pycache__",
+    "docs",
+    "doc",
 ];
 
 /// What speaks for one language.

@@ -278,7 +278,12 @@ fn alternatives(
             let away = older != (definition.instead == Instead::Older);
             // Where newer ones go on working, when they came out does not matter: the nearest is the best.
             let rank = if definition.instead == Instead::Newer && !away { 0 } else { rank };
-            (rank, away, position.abs_diff(place), Alternative { version: dated.release.version.clone(), why: why.into() })
+            (
+                rank,
+                away,
+                position.abs_diff(place),
+                Alternative { version: dated.release.version.clone(), why: why.into() },
+            )
         })
         .collect();
     out.sort_by_key(|(rank, away, distance, _)| (*rank, *away, *distance));

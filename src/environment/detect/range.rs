@@ -75,9 +75,7 @@ impl Range {
         match &self.kind {
             Kind::Pep440(alternatives) => pep440_rs::Version::from_str(version)
                 .is_ok_and(|version| alternatives.iter().any(|specifiers| specifiers.contains(&version))),
-            Kind::Semver(range) => {
-                node_semver::Version::parse(version).is_ok_and(|version| range.satisfies(&version))
-            }
+            Kind::Semver(range) => node_semver::Version::parse(version).is_ok_and(|version| range.satisfies(&version)),
             Kind::AtLeast(minimum) => at_least(version, minimum),
         }
     }
@@ -135,9 +133,8 @@ fn pep440(text: &str) -> Result<pep440_rs::VersionSpecifiers, String> {
             specifiers.push(part.to_owned());
         }
     }
-    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(",")).map_err(|error| {
-        error.to_string().lines().next().unwrap_or("not a range").to_owned()
-    })
+    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(","))
+        .map_err(|error| error.to_string().lines().next().unwrap_or("not a range").to_owned())
 }
 
 /// `>=3.8 <4` is two parts, `>= 3.8` one.

@@ -91,10 +91,7 @@ fn values(source: &VersionSource, file: &TreeFile) -> (Vec<String>, Option<usize
         .filter(|(text, _)| !text.is_empty())
         .collect();
     found.truncate(if source.kind == VersionKind::List { MAX_VALUES } else { 1 });
-    let line = found
-        .first()
-        .and_then(|(_, at)| file.text.get(..(*at)?))
-        .map(|before| before.matches('\n').count() + 1);
+    let line = found.first().and_then(|(_, at)| file.text.get(..(*at)?)).map(|before| before.matches('\n').count() + 1);
     (found.into_iter().map(|(text, _)| text).collect(), line)
 }
 
@@ -126,7 +123,9 @@ fn texts_at(file: &TreeFile, key: &[String]) -> Vec<String> {
         Some(Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).take(MAX_VALUES).map(str::to_owned).collect()
         }
-        Some(Value::Object(table)) => table.get("version").and_then(Value::as_str).map(str::to_owned).into_iter().collect(),
+        Some(Value::Object(table)) => {
+            table.get("version").and_then(Value::as_str).map(str::to_owned).into_iter().collect()
+        }
         _ => Vec::new(),
     }
 }
@@ -136,7 +135,8 @@ pub(super) fn plain_version(text: &str) -> Option<String> {
     let digits = text.find(|c: char| c.is_ascii_digit())?;
     // A word before it may only be the language's own: letters and a dash.
     let before = &text[..digits];
-    let known = ["", "v", "python-", "cpython-", "go", "node-", "nodejs-"].contains(&before.to_ascii_lowercase().as_str());
+    let known =
+        ["", "v", "python-", "cpython-", "go", "node-", "nodejs-"].contains(&before.to_ascii_lowercase().as_str());
     let rest = &text[digits..];
     let version = numbers(rest).into_iter().next()?;
     let after = &rest[version.len()..];

@@ -3,7 +3,7 @@
 //! A run of a few thousand verdicts is one file, `report.html`. A larger one keeps its summary there and puts each
 //! instance on a page of its own, `instances/ID.html`, linked by a relative address. Nothing is left out silently:
 //! where a text is cut, the page says how many bytes are missing and names the file in the run folder that holds them
-//! all; where a verdict's evidence is not embedded, its facts are, with the paths of the rest.
+//! all; where a verdict's evidence is not embedded, it is one line that ends with the key of its record.
 //!
 //! With `n` verdicts the pages together take at most about `EVIDENCE_BYTES + n × 3 kB`, and no page more than about
 //! `PAGE_BYTES` of evidence beside the facts of its own verdicts.

@@ -52,9 +52,7 @@ pub struct Detail {
     pub patch_at: Option<Elsewhere>,
     /// What was written.
     pub outputs: Vec<Output>,
-    /// Paths in the run folder of what is not embedded, by name.
-    pub elsewhere: Vec<Fact>,
-    /// Whether the evidence is embedded.
+    /// Whether the evidence is embedded; else only what the summary shows is filled in.
     pub embedded: bool,
     /// The record's key; empty where nothing ran.
     pub key: String,
@@ -128,8 +126,8 @@ pub(super) fn detail(evidence: &mut Evidence<'_>, verdict: &Verdict, patches: &m
         verdict: verdict.verdict.as_str(),
         reason: cut_text(reason),
         summary: line(message, CELL_CHARS),
-        message: cut_text(message),
-        outcomes: verdict.outcomes.iter().map(Outcome::to_string).collect(),
+        message: String::new(),
+        outcomes: Vec::new(),
         marks: verdict.marks.iter().map(|mark| visible(mark).into_owned()).collect(),
         seconds: if verdict.key.is_some() { seconds(verdict.seconds) } else { String::new() },
         facts: Vec::new(),
@@ -139,20 +137,20 @@ pub(super) fn detail(evidence: &mut Evidence<'_>, verdict: &Verdict, patches: &m
         patch: None,
         patch_at: None,
         outputs: Vec::new(),
-        elsewhere: Vec::new(),
         embedded: evidence.admits(verdict),
         key: verdict.key.as_ref().map(ToString::to_string).unwrap_or_default(),
         id,
     };
+    if !detail.embedded {
+        return detail;
+    }
+    detail.message = cut_text(message);
+    detail.outcomes = verdict.outcomes.iter().map(Outcome::to_string).collect();
     if !verdict.with_head_configuration.is_empty() {
         let outcomes: Vec<String> = verdict.with_head_configuration.iter().map(Outcome::to_string).collect();
         detail.fact("with head's test configuration", outcomes.join(" · "));
     }
-    if detail.embedded {
-        detail.embed(evidence, verdict, row, patches);
-    } else {
-        detail.point_to(verdict);
-    }
+    detail.embed(evidence, verdict, row, patches);
     detail
 }
 
@@ -201,18 +199,6 @@ impl Detail {
             }
         }
         evidence.spend(self.bytes());
-    }
-
-    /// Where the evidence is.
-    fn point_to(&mut self, verdict: &Verdict) {
-        self.isolation(&verdict.isolation);
-        if let Some(key) = &verdict.key {
-            self.fact("record", Evidence::record_path(key));
-        }
-        self.elsewhere = ordered(verdict)
-            .into_iter()
-            .map(|(name, digest)| Fact { name: line(&name, CELL_CHARS), value: Evidence::blob_path(&digest) })
-            .collect();
     }
 
     fn show_patch(

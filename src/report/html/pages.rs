@@ -1,8 +1,9 @@
 //! Lays the pages out and writes them, an instance at a time.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
-use std::io::Write;
+use std::collections::{HashMap, HashSet};
+use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use handlebars::Handlebars;
 use serde::Serialize;
@@ -63,8 +64,12 @@ pub fn write(run: &RunFolder, built: &Built) -> Result<Made, RenderError> {
         bytes: 0,
     };
     let mut walk = Walk::new(run, built);
-    while let Some(section) = walk.next() {
-        writer.add(&section)?;
+    if writer.layout == Layout::Paged {
+        writer.add_all(&mut walk)?;
+    } else {
+        while let Some(section) = walk.next() {
+            writer.add(&section)?;
+        }
     }
     let layout = writer.layout;
     writer.finish(walk.front(layout))
@@ -160,7 +165,7 @@ fn by_instance(built: &Built) -> Vec<OfInstance<'_>> {
     for verdict in &report.verdicts {
         verdicts.entry((&verdict.instance_id, &verdict.comment)).or_default().push(verdict);
     }
-    let chosen: BTreeSet<&InstanceId> = built.rows.iter().map(|row| &row.instance_id).collect();
+    let chosen: HashSet<&InstanceId> = built.rows.iter().map(|row| &row.instance_id).collect();
     let comments = built.roster.by_key();
     let mut instances: Vec<OfInstance<'_>> = Vec::new();
     let mut of: Option<&InstanceId> = None;
@@ -212,7 +217,9 @@ impl Writer {
     fn add(&mut self, section: &Section) -> Result<(), RenderError> {
         let html = self.render("section", section)?;
         if self.layout == Layout::Paged {
-            return self.write_instance(&section.instance, &section.title, &html);
+            let made = self.instance_page(&section.instance, &section.title, &html)?;
+            self.count(made);
+            return Ok(());
         }
         self.kept_bytes += html.len();
         let named = Section { comments: Vec::new(), places: Vec::new(), ..section.clone() };
@@ -220,20 +227,64 @@ impl Writer {
         if self.kept_bytes > ONE_PAGE_BYTES {
             self.layout = Layout::Paged;
             for (section, html) in std::mem::take(&mut self.kept) {
-                self.write_instance(&section.instance, &section.title, &html)?;
+                let made = self.instance_page(&section.instance, &section.title, &html)?;
+                self.count(made);
             }
         }
         Ok(())
     }
 
-    fn write_instance(&mut self, instance: &str, title: &str, html: &str) -> Result<(), RenderError> {
+    /// Puts every instance on a page of its own. What is behind the verdicts is read in their order, as the bounds of
+    /// what is embedded want it; the pages are rendered and written beside that, on all processors.
+    fn add_all(&mut self, walk: &mut Walk<'_>) -> Result<(), RenderError> {
+        const WAITING: usize = 8;
+        let renderers = std::thread::available_parallelism().map_or(1, usize::from).min(8);
+        let (send, sections) = mpsc::sync_channel::<Section>(WAITING);
+        let sections = Arc::new(Mutex::new(sections));
+        let writer = &*self;
+        let made = std::thread::scope(|scope| {
+            let work = |sections: Arc<Mutex<mpsc::Receiver<Section>>>| {
+                let mut made = Vec::new();
+                loop {
+                    let next = sections.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let Ok(section) = next else { return Ok(made) };
+                    let html = writer.render("section", &section)?;
+                    made.push(writer.instance_page(&section.instance, &section.title, &html)?);
+                }
+            };
+            // The renderers alone hold the other end: when all of them have failed, sending fails, too.
+            let spawn = |_| {
+                let sections = sections.clone();
+                scope.spawn(move || work(sections))
+            };
+            let threads: Vec<_> = (0..renderers).map(spawn).collect();
+            drop(sections);
+            while let Some(section) = walk.next() {
+                if send.send(section).is_err() {
+                    break;
+                }
+            }
+            drop(send);
+            let done = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|p| std::panic::resume_unwind(p)));
+            done.collect::<Result<Vec<_>, RenderError>>()
+        })?;
+        made.into_iter().flatten().for_each(|made| self.count(made));
+        Ok(())
+    }
+
+    /// Notes a page that was written.
+    fn count(&mut self, (name, bytes): (String, usize)) {
+        self.bytes += bytes;
+        self.files.insert(name);
+    }
+
+    /// Writes the page of an instance; gives its name and size.
+    fn instance_page(&self, instance: &str, title: &str, html: &str) -> Result<(String, usize), RenderError> {
         let page = self.render("page", &self.page(html, InstancePage { instance, title }))?;
         let name = file_name(instance);
         // One of thousands, and made again at any time: whole, but not flushed to the disk one by one.
         write_unflushed(&self.folder.join(INSTANCES).join(&name), page.as_bytes())?;
-        self.bytes += page.len();
-        self.files.insert(name);
-        Ok(())
+        Ok((name, page.len()))
     }
 
     fn finish(mut self, front: Front) -> Result<Made, RenderError> {
@@ -287,10 +338,11 @@ fn engine() -> Result<Handlebars<'static>, RenderError> {
 /// The name that the content security policy gives to our own script and style. It is a digest over everything that
 /// the pages show (texts by their digests), so that no text on a page can hold it.
 fn nonce(built: &Built) -> Result<String, RenderError> {
-    let mut hasher = blake3::Hasher::new();
+    let mut hasher = BufWriter::with_capacity(1 << 16, blake3::Hasher::new());
     let to = |e: serde_json::Error| RenderError::Template(e.to_string());
     serde_json::to_writer(&mut hasher, &built.report).map_err(to)?;
     serde_json::to_writer(&mut hasher, &built.manifest.roster).map_err(to)?;
+    let hasher = hasher.into_inner().map_err(|e| RenderError::Template(e.to_string()))?;
     Ok(hasher.finalize().to_hex()[..32].to_owned())
 }
 

@@ -21,6 +21,8 @@ pub struct Section {
     pub title: String,
     /// Repository and commits, as far as they are known.
     pub places: Vec<super::Fact>,
+    /// Whether there are verdicts whose evidence is not embedded.
+    pub light: bool,
     /// The comments that count.
     pub comments: Vec<CommentView>,
 }
@@ -105,7 +107,8 @@ pub(super) fn section<'a>(
         place("merged commit", known.merged_commit.as_deref().unwrap_or("not known"));
     }
     let title = instance.map(|known| super::text::line(&known.title, 200)).unwrap_or_default();
-    (Section { id: format!("i-{}", anchor(&name)), instance: name, title, places, comments: views }, oracles)
+    let light = views.iter().flat_map(|view| &view.verdicts).any(|verdict| !verdict.embedded);
+    (Section { id: format!("i-{}", anchor(&name)), instance: name, title, places, light, comments: views }, oracles)
 }
 
 /// An instance's id as a part of anchors and file names: its characters are safe in both.

@@ -30,6 +30,8 @@ pub fn remove_work_dir(work: &Path) {
     // What overlayfs makes in it is closed even to its owner.
     for entry in fs::read_dir(work).into_iter().flatten().flatten() {
         let _ = fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
+        // A container engine makes it as root: not to be opened by others, but empty.
+        let _ = fs::remove_dir(entry.path());
     }
     let _ = fs::remove_dir_all(work);
 }

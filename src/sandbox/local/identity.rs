@@ -61,7 +61,7 @@ impl Identity {
 
     /// Whether the owner is surely gone, as `own` sees it: its PID is free, or somebody else's now. In another PID
     /// namespace one cannot know, so the answer is no.
-    fn is_dead(&self, own: &Self) -> bool {
+    pub fn is_dead(&self, own: &Self) -> bool {
         self.is_of_here(own) && start_time(self.pid) != Some(self.start)
     }
 }

@@ -25,7 +25,9 @@ pub use local_sandbox::LocalSandbox;
 pub use probe::ProbeResult;
 pub use protocol::{HOME, INSIDE_ID, ROOT_MODE_ID, SPAWNER_ARG};
 pub(in crate::sandbox) use {
+    cleanup::{remove_work_dir, work_dir},
+    helper::{Disk, disk_size},
     identity::Identity,
     local_sandbox::{attend_job, run_job},
-    protocol::{Job, Privilege, Streams},
+    protocol::{Job, Privilege, RESULT_FD, Streams},
 };

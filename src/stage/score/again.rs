@@ -15,7 +15,7 @@ use super::runner::{Bound, attempt, record};
 use super::state::State;
 use crate::engine::{Events, Scheduler, TaskId};
 use crate::model::{Arm, CommentId, Digest, Instance, Outcome, Revision};
-use crate::oracle::{Classified, RunEvidence, TestId};
+use crate::oracle::{Classified, RunEvidence, TestId, is_oracle_run};
 use crate::repo::TreePath;
 use crate::sandbox::{End, Exit, Isolation, Mount, RunFuture, Sandbox, SandboxError, Seat, Task};
 use crate::store::RunFolder;
@@ -197,7 +197,7 @@ impl Watched {
     async fn watch(&self, task: &Task, cancel: &CancellationToken) -> Result<Exit, SandboxError> {
         self.tasks.lock().unwrap_or_else(PoisonError::into_inner).push(task.clone());
         let Some(open) = &self.seat else { return self.inner.run(task, cancel).await };
-        if !task.result_channel {
+        if !is_oracle_run(task) {
             // The rebuild is run as ever; where it fails there is nothing behind it to sit down in.
             let exit = self.inner.run(task, cancel).await?;
             if exit.end == End::Exited(0) {

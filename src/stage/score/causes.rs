@@ -70,7 +70,9 @@ impl Unavailable {
         why.log = error.log().map(<[u8]>::to_vec);
         let in_time = |phase: &Phase| *phase == Phase::Fetch;
         match (error.root(), resolved) {
-            (EnvironmentError::ToolchainMissing { language, .. }, _) => {
+            (EnvironmentError::ToolchainMissing { language, .. } | EnvironmentError::NoBase { language, .. }, _)
+                if why.class == InfraReason::Toolchain =>
+            {
                 let scope = Scope::Toolchain(named(language, version));
                 why.shared(scope)
             }
@@ -81,6 +83,9 @@ impl Unavailable {
                 why.shared(Scope::Network)
             }
             (EnvironmentError::Step { reason: InfraReason::Network, .. }, _) => why.shared(Scope::Network),
+            (EnvironmentError::Base(_) | EnvironmentError::NoBase { .. }, _) if why.class == InfraReason::Network => {
+                why.shared(Scope::Network)
+            }
             // The same packages fail in the same way for every instance that wants them; others do not care.
             (EnvironmentError::Step { phase: Phase::Fetch, .. }, Some(resolved)) if why.cause.is_none() => {
                 why.shared(packages_of(resolved))

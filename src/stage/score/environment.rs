@@ -23,9 +23,43 @@ pub(super) enum Chosen {
 }
 
 /// An instance's own environment with its toolchain, where nothing by hand may take its place.
-pub(super) fn resolve_own(services: &Services, instance: &Instance) -> Option<Result<Resolved, Unavailable>> {
-    let spec = instance.environment.as_ref().filter(|_| services.overrides.is_empty())?;
-    Some(resolve(&services.environments, spec))
+pub(super) async fn resolve_own(
+    services: &Services,
+    instance: &Instance,
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<Option<Resolved>, Unavailable> {
+    let Some(spec) = instance.environment.clone().filter(|_| services.overrides.is_empty()) else { return Ok(None) };
+    let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
+        let version = spec.version.as_deref().unwrap_or_default();
+        let resolved = environments.resolve_with(&spec, told, stop);
+        resolved.map_err(|e| Unavailable::of_environment(&e, None, version))
+    };
+    listened(services, of_spec, step, cancel).await.map(Some)
+}
+
+/// Who is told what is being done.
+type Told<'a> = dyn Fn(&str) + Send + Sync + 'a;
+
+/// Does what may make a base, which takes its time, on a thread for such work, and passes on what is said of it.
+async fn listened<T: Send + 'static>(
+    services: &Services,
+    work: impl FnOnce(&Environments, &Told<'_>, &CancellationToken) -> Result<T, Unavailable> + Send + 'static,
+    step: &Told<'_>,
+    cancel: &CancellationToken,
+) -> Result<T, Unavailable> {
+    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
+    let (environments, stop) = (services.environments.clone(), cancel.clone());
+    let work = blocking(move || {
+        let told = move |text: &str| drop(sender.send(text.to_owned()));
+        work(&environments, &told, &stop)
+    });
+    let listen = async {
+        while let Some(text) = receiver.recv().await {
+            step(&text);
+        }
+    };
+    tokio::join!(work, listen).0
 }
 
 /// Why nothing was chosen, and what is on record of it.
@@ -54,9 +88,13 @@ pub(super) async fn choose(
         (None, Some(spec)) => Some((spec.clone(), SpecSource::Benchmark)),
         (None, None) => None,
     };
-    let environments = services.environments.clone();
     if let Some((spec, source)) = given {
-        let resolved = blocking(move || resolve(&environments, &spec)).await?;
+        let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
+            let version = spec.version.as_deref().unwrap_or_default();
+            let resolved = environments.resolve_with(&spec, told, stop);
+            resolved.map_err(|e| Unavailable::of_environment(&e, None, version))
+        };
+        let resolved = listened(services, of_spec, step, cancel).await?;
         return Ok(Chosen::Given(Box::new(resolved), source));
     }
     let frameworks = frameworks(&job.instance, &job.comments);
@@ -65,7 +103,13 @@ pub(super) async fn choose(
         Ok(Some(accepted)) => Ok(Chosen::Found(accepted)),
         Ok(None) => {
             let (frameworks, spec) = (frameworks.clone(), bare_spec(&frameworks, &job.instance.language));
-            let resolved = blocking(move || resolve_bare(&environments, &spec, &frameworks)).await?;
+            let bare = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
+                // Made first where it is missing; the next call then only finds it.
+                let made = environments.resolve_with(&spec, told, stop);
+                made.map_err(|e| Unavailable::of_environment(&e, None, ""))?;
+                resolve_bare(environments, &spec, &frameworks)
+            };
+            let resolved = listened(services, bare, step, cancel).await?;
             Ok(Chosen::Given(Box::new(resolved), SpecSource::Bare))
         }
         Err(rejected) => Err(NotChosen { why: Unavailable::of_rejected(&rejected), rejected: Some(rejected) }),
@@ -99,8 +143,15 @@ pub(super) fn foresee(
     day: Date,
 ) -> Result<Foreseen, Unavailable> {
     let environments = &services.environments;
+    let base_first = |spec: &EnvironmentSpec| {
+        let error = environments.resolve_there(spec).err()?;
+        Some(Foreseen::Search(format!("the base {} is not made yet", error.base_to_make()?)))
+    };
     if let Some(spec) = overridden.or(instance.environment.as_ref()) {
-        return Ok(Foreseen::Resolved(Box::new(resolve(environments, spec)?)));
+        return match base_first(spec) {
+            Some(first) => Ok(first),
+            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, spec)?))),
+        };
     }
     let frameworks = frameworks(instance, comments);
     Ok(match environments.known(&request(subject, day, &frameworks, instance)) {
@@ -119,6 +170,9 @@ pub(super) fn foresee(
         }
         Known::Bare => {
             let spec = bare_spec(&frameworks, &instance.language);
+            if let Some(first) = base_first(&spec) {
+                return Ok(first);
+            }
             Foreseen::Resolved(Box::new(resolve_bare(environments, &spec, &frameworks)?))
         }
     })
@@ -130,7 +184,7 @@ fn frameworks(instance: &Instance, comments: &[CommentId]) -> Vec<Framework> {
 
 fn resolve(environments: &Environments, spec: &EnvironmentSpec) -> Result<Resolved, Unavailable> {
     let version = spec.version.as_deref().unwrap_or_default();
-    environments.resolve(spec).map_err(|e| Unavailable::of_environment(&e, None, version))
+    environments.resolve_there(spec).map_err(|e| Unavailable::of_environment(&e, None, version))
 }
 
 /// A bare tree's environment gets what its oracles need: a framework that is a package (pytest) comes from a layer and
@@ -259,10 +313,7 @@ pub async fn build_environment(
         missing: Vec::new(),
     };
     // The toolchain first, where it is known: without it no repository is needed.
-    if instance.environment.is_some() && services.overrides.is_empty() {
-        let (services, instance) = (services.clone(), instance.clone());
-        blocking(move || resolve_own(&services, &instance).transpose()).await?;
-    }
+    resolve_own(services, instance, step, cancel).await?;
     step("repository");
     let trees = {
         let (services, instance) = (services.clone(), instance.clone());
@@ -297,4 +348,46 @@ pub async fn build_environment(
     }
     let cached = known && !built.into_inner();
     Ok(BuiltEnvironment { prepared, record, cached })
+}
+
+/// Makes the environment of an instance on a base, for `env export`: what is given away must not stand on this machine's
+/// own system. With it comes the folder of the head's tree.
+///
+/// # Errors
+/// Why the environment is not to be had here.
+pub async fn build_on_base(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    base: Option<&str>,
+    step: &(dyn Fn(&str) + Send + Sync),
+    cancel: &CancellationToken,
+) -> Result<(Prepared, std::path::PathBuf), Unavailable> {
+    let job = InstanceJob {
+        instance: instance.clone(),
+        comments: comments.to_vec(),
+        revisions: Vec::new(),
+        missing: Vec::new(),
+    };
+    step("repository");
+    let trees = {
+        let (services, instance) = (services.clone(), instance.clone());
+        blocking(move || trees_from(&services, &services.repositories, &instance, &[])).await?
+    };
+    let chosen = choose(services, &job, &trees, false, step, cancel).await.map_err(|not| not.why)?;
+    let mut spec = match chosen {
+        Chosen::Found(accepted) => accepted.resolved.spec,
+        Chosen::Given(resolved, _) => resolved.spec,
+    };
+    if let Some(base) = base {
+        spec.base = Some(base.to_owned());
+    }
+    let on_base = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
+        let resolved = environments.resolve_on_base(&spec, told, stop);
+        resolved.map_err(|e| Unavailable::of_environment(&e, None, spec.version.as_deref().unwrap_or_default()))
+    };
+    let resolved = listened(services, on_base, step, cancel).await?;
+    let subject = trees.subject();
+    let prepared = services.environments.prepare(&resolved, &subject, step, cancel).await;
+    Ok((prepared.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?, subject.snapshot))
 }

@@ -27,7 +27,7 @@ mod survey;
 mod verdicts;
 
 pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
-pub use environment::{BuiltEnvironment, NotBuilt, build_environment};
+pub use environment::{BuiltEnvironment, NotBuilt, build_environment, build_on_base};
 pub use environments::{EnvironmentEnd, EnvironmentEvent, TellEnvironments, build_environments};
 pub use find::{FindError, Found, find_row, label};
 pub use inputs::{InputChange, input_changes};

@@ -122,10 +122,8 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         why.cause.as_ref().and_then(|cause| shared.in_the_way(&cause.scope, why.class)).unwrap_or(why)
     };
     // The toolchain first, where it is known: a missing one must be infra now and not an old answer from the records.
-    let own = {
-        let (services, job) = (shared.services.clone(), job.clone());
-        blocking(move || resolve_own(&services, &job.instance).transpose()).await.map_err(closed)?
-    };
+    let stop = &shared.scheduler.stop;
+    let own = resolve_own(&shared.services, &job.instance, &step, stop).await.map_err(closed)?;
     if let Some(resolved) = &own
         && let Some(why) = shared.in_the_way(&packages_of(resolved), InfraReason::Environment)
     {
@@ -149,7 +147,6 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
         fetched.store(true, Ordering::Relaxed);
         step(text);
     };
-    let stop = &shared.scheduler.stop;
     let chosen = match own {
         Some(resolved) => Chosen::Given(Box::new(resolved), SpecSource::Benchmark),
         None => choose(&shared.services, job, &trees, false, &told, stop).await.map_err(|not| match not.why.class {

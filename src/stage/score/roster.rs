@@ -1,6 +1,6 @@
 //! What a report needs to know of a benchmark, kept in the run folder so that it needs nothing else.
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
@@ -155,7 +155,7 @@ impl Roster {
     }
 
     /// The comments by instance and id.
-    pub fn by_key(&self) -> BTreeMap<(&InstanceId, &CommentId), &RosterComment> {
+    pub fn by_key(&self) -> HashMap<(&InstanceId, &CommentId), &RosterComment> {
         self.comments.iter().map(|c| ((&c.instance_id, &c.comment), c)).collect()
     }
 }

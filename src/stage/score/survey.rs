@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::environment::{Foreseen, foresee, resolve_own};
+use super::environment::{Foreseen, foresee};
 use super::prepare::{Unavailable, by_hand, disk, of_repo};
 use super::run::Services;
 use crate::environment::{BuildSubject, LayerState, Resolved, Staleness};
@@ -147,7 +147,16 @@ fn find(
     throw_away: &Path,
 ) -> Result<Option<(Box<Resolved>, BuildSubject)>, Unavailable> {
     // A toolchain that is not here is the first thing to know.
-    resolve_own(services, instance).transpose()?;
+    if let Some(spec) = instance.environment.as_ref().filter(|_| services.overrides.is_empty())
+        && let Err(error) = services.environments.resolve_there(spec)
+    {
+        let Some(base) = error.base_to_make() else {
+            return Err(Unavailable::of_environment(&error, None, spec.version.as_deref().unwrap_or_default()));
+        };
+        survey.reason = format!("the base {base} is not made yet");
+        survey.root = base.to_owned();
+        return Ok(None);
+    }
     let mut sources = services.repositories.clone();
     sources.offline = true;
     let repository = match sources.open(&instance.repo) {

@@ -31,12 +31,7 @@ pub fn verdicts<E>(
     policy: Policy,
     read: impl FnOnce(&[&Digest]) -> Result<Vec<Option<RecordView>>, E>,
 ) -> Result<Scored, E> {
-    let comments = roster.by_key();
-    let mut known: Vec<(&Row, &RosterComment)> = rows
-        .iter()
-        .filter_map(|row| comments.get(&(&row.instance_id, &row.comment)).map(|comment| (row, *comment)))
-        .collect();
-    known.sort_by(|(a, _), (b, _)| sort_key(a).cmp(&sort_key(b)));
+    let known = in_order(roster, rows);
 
     let of_row = |row: &Row| match &row.state {
         RowState::Runs { keys, with_head_configuration } => keys.len() + with_head_configuration.len(),
@@ -50,10 +45,14 @@ pub fn verdicts<E>(
     }
     let mut read = read(&all_keys)?.into_iter();
     drop(all_keys);
-    let mut loaded: HashMap<Digest, Loaded> = HashMap::new();
+    // In the order of `known`.
+    let mut loaded: Vec<Loaded> = Vec::with_capacity(known.len());
     let mut lost = 0;
     for (row, _) in &known {
-        let RowState::Runs { keys, with_head_configuration } = &row.state else { continue };
+        let RowState::Runs { keys, with_head_configuration } = &row.state else {
+            loaded.push(Loaded::default());
+            continue;
+        };
         let mut records: Vec<RecordView> = read.by_ref().take(of_row(row)).flatten().collect();
         let found = if records.len() == keys.len() + with_head_configuration.len() {
             let with_head_configuration = records.split_off(keys.len());
@@ -62,23 +61,23 @@ pub fn verdicts<E>(
             lost += 1;
             Loaded::default()
         };
-        loaded.insert(row.id(), found);
+        loaded.push(found);
     }
 
     let mut controls: HashMap<(&InstanceId, &CommentId), ControlRuns> = HashMap::new();
-    for (row, comment) in &known {
+    for ((row, comment), loaded) in known.iter().zip(&loaded) {
         if !row.arm.is_state() {
             continue;
         }
         let outcomes = match &row.state {
-            RowState::Runs { .. } => outcomes_of(&loaded, row),
+            RowState::Runs { .. } => outcomes_of(loaded),
             RowState::Infra { class, .. } => vec![Outcome::Infra(*class)],
             _ => continue,
         };
         let entry = controls
             .entry((&row.instance_id, &row.comment))
             .or_insert_with(|| ControlRuns { before: comment.before.clone(), ..ControlRuns::default() });
-        entry.measure(loaded.get(&row.id()).into_iter().flat_map(|loaded| &loaded.records));
+        entry.measure(loaded.records.iter());
         if row.arm.as_str() == Arm::MERGED {
             entry.merged = Some(outcomes);
         } else {
@@ -98,11 +97,10 @@ pub fn verdicts<E>(
         [Arm::HEAD, Arm::MERGED].into_iter().find(is_gone).filter(|_| policy == Policy::Strict)
     };
 
-    let (none, nothing) = (ControlRuns::default(), Loaded::default());
+    let none = ControlRuns::default();
     let mut scored = Scored { verdicts: Vec::new(), first_lines: Vec::new(), lost };
-    for (row, _) in known.iter().filter(|(row, _)| row.shown) {
+    for ((row, _), loaded) in known.iter().zip(&loaded).filter(|((row, _), _)| row.shown) {
         let controls = controls.get(&(&row.instance_id, &row.comment)).unwrap_or(&none);
-        let loaded = loaded.get(&row.id()).unwrap_or(&nothing);
         scored.first_lines.push(loaded.bad(row).and_then(|r| r.first_line.clone()));
         let text_only = controls.is_text_only() && matches!(row.state, RowState::Runs { .. });
         let mut verdict = verdict(row, loaded, &controls.borrowed(), policy, gone(row));
@@ -162,13 +160,28 @@ impl ControlRuns {
     }
 }
 
-fn sort_key(row: &Row) -> (&InstanceId, &CommentId, &Arm, &Option<String>, &Option<String>, u32) {
-    (&row.instance_id, &row.comment, &row.arm, &row.agent, &row.model, row.attempt)
+/// The rows of known comments by instance, comment, arm, agent, model and attempt.
+fn in_order<'a>(roster: &'a Roster, rows: &'a [Row]) -> Vec<(&'a Row, &'a RosterComment)> {
+    let mut comments: Vec<_> = roster.by_key().into_iter().collect();
+    comments.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    // Numbers compare faster than names that are alike, and there are many rows of each comment.
+    let ranks: HashMap<_, _> =
+        comments.iter().enumerate().map(|(rank, (key, comment))| (*key, (rank, *comment))).collect();
+    let ranked = |row: &'a Row| {
+        let (rank, comment) = ranks.get(&(&row.instance_id, &row.comment)).copied()?;
+        Some((rank, row, comment))
+    };
+    let mut known: Vec<_> = rows.iter().filter_map(ranked).collect();
+    known.sort_by(|(a, x, _), (b, y, _)| a.cmp(b).then_with(|| within(x).cmp(&within(y))));
+    known.into_iter().map(|(_, row, comment)| (row, comment)).collect()
 }
 
-fn outcomes_of(loaded: &HashMap<Digest, Loaded>, row: &Row) -> Vec<Outcome> {
-    let records = loaded.get(&row.id()).map(|loaded| loaded.records.as_slice()).unwrap_or_default();
-    let outcomes: Vec<_> = records.iter().map(|r| r.outcome.clone()).collect();
+fn within(row: &Row) -> (&Arm, &Option<String>, &Option<String>, u32) {
+    (&row.arm, &row.agent, &row.model, row.attempt)
+}
+
+fn outcomes_of(loaded: &Loaded) -> Vec<Outcome> {
+    let outcomes: Vec<_> = loaded.records.iter().map(|r| r.outcome.clone()).collect();
     if outcomes.is_empty() { vec![Outcome::Infra(InfraReason::Interrupted)] } else { outcomes }
 }
 

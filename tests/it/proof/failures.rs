@@ -116,7 +116,9 @@ async fn an_install_script_that_hangs() {
 #[tokio::test]
 async fn an_install_script_that_fills_the_disk() {
     const ALLOWED: u64 = 48 << 20;
-    let Some(yard) = Yard::with("an_install_script_that_fills_the_disk", |s| s.build_limits.disk = ALLOWED) else { return };
+    let Some(yard) = Yard::with("an_install_script_that_fills_the_disk", |s| s.build_limits.disk = ALLOWED) else {
+        return;
+    };
     let project = Project {
         install: "    with open(\"filler\", \"wb\") as file:\n        while True:\n            file.write(b\"x\" * (1 << 20))\n            \
                   file.flush()",

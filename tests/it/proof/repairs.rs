@@ -119,7 +119,8 @@ async fn a_withdrawn_version_is_pinned_by_a_rule() {
         ..Project::named("faithful")
     };
     let accepted = yard.accept(&yard.request(&project)).await;
-    let accepted = accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
+    let accepted =
+        accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
     let first = accepted.record.attempts[0].failure.as_ref().unwrap();
     assert_eq!(first.kind, FailureKind::Yanked, "{first:#?}");
     assert!(accepted.resolved.spec.packages.contains(&"withdrawn==1.0".to_owned()), "{:?}", accepted.resolved.spec);
@@ -130,12 +131,11 @@ async fn a_withdrawn_version_is_pinned_by_a_rule() {
 #[tokio::test]
 async fn a_module_that_nobody_declared_is_installed_by_a_rule() {
     let Some(yard) = Yard::new("a_module_that_nobody_declared_is_installed_by_a_rule") else { return };
-    let project = Project {
-        files: &[("forgetful/__init__.py", "import unlisted\nVALUE = 42\n")],
-        ..Project::named("forgetful")
-    };
+    let project =
+        Project { files: &[("forgetful/__init__.py", "import unlisted\nVALUE = 42\n")], ..Project::named("forgetful") };
     let accepted = yard.accept(&yard.request(&project)).await;
-    let accepted = accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
+    let accepted =
+        accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
     assert!(accepted.resolved.spec.packages.contains(&"unlisted".to_owned()), "{:?}", accepted.resolved.spec);
     let by = accepted.record.attempts.last().unwrap().repair.as_ref().unwrap().by.clone();
     assert!(by.starts_with("rule "), "{by}");

@@ -4,8 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::super::protocol::Job;
-use crate::sandbox::Mount;
+use crate::sandbox::{Mount, Task};
 
 /// The shortest time between two measurements.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -14,7 +13,7 @@ const SHARE: u32 = 20;
 /// What a file costs beside its content, in bytes.
 const PER_FILE: u64 = 4096;
 
-/// Watches the kept directories of a job.
+/// Watches directories that are kept.
 pub struct Disk {
     kept: Vec<Kept>,
     limit: u64,
@@ -28,15 +27,20 @@ struct Kept {
 }
 
 impl Disk {
-    /// Must be made before the command starts.
-    pub fn new(job: &Job) -> Self {
-        let places = job.task.mounts.iter().filter_map(|mount| match mount {
+    /// The kept directories of a task. Must be made before the command starts.
+    pub fn new(task: &Task) -> Self {
+        let places = task.mounts.iter().filter_map(|mount| match mount {
             Mount::ReadWrite { source, .. } => Some(source),
             Mount::Overlay { upper, .. } => upper.as_ref(),
             Mount::ReadOnly { .. } => None,
         });
-        let kept = places.map(|place| Kept { place: place.clone(), before: size(place) }).collect();
-        Self { kept, limit: job.task.limits.disk, next: Instant::now() + PAUSE }
+        Self::of(places.cloned(), task.limits.disk)
+    }
+
+    /// These directories, which together may grow by `limit` bytes.
+    pub fn of(places: impl IntoIterator<Item = PathBuf>, limit: u64) -> Self {
+        let kept = places.into_iter().map(|place| Kept { before: disk_size(&place), place }).collect();
+        Self { kept, limit, next: Instant::now() + PAUSE }
     }
 
     /// Whether there is something to watch.
@@ -57,13 +61,13 @@ impl Disk {
 
     /// Measures now.
     pub fn measure(&self) -> bool {
-        let written = self.kept.iter().map(|kept| size(&kept.place).saturating_sub(kept.before));
+        let written = self.kept.iter().map(|kept| disk_size(&kept.place).saturating_sub(kept.before));
         written.fold(0, u64::saturating_add) > self.limit
     }
 }
 
 /// Bytes on disk below a directory, and something for each file. What may not be looked into is endless.
-fn size(place: &Path) -> u64 {
+pub fn disk_size(place: &Path) -> u64 {
     use std::os::unix::fs::MetadataExt;
     let mut sum: u64 = 0;
     for entry in walkdir::WalkDir::new(place).same_file_system(true) {
@@ -90,13 +94,13 @@ mod tests {
     fn files_are_measured_by_their_blocks_and_their_number() {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("full"), vec![1; 100_000]).unwrap();
-        let full = size(dir.path());
+        let full = disk_size(dir.path());
         assert!((100_000..200_000).contains(&full), "{full}");
         fs::File::create(dir.path().join("sparse")).unwrap().set_len(1 << 30).unwrap();
         for number in 0..10 {
             fs::hard_link(dir.path().join("full"), dir.path().join(number.to_string())).unwrap();
         }
-        let many = size(dir.path());
+        let many = disk_size(dir.path());
         assert!(many > full + 8 * PER_FILE && many < full + 200_000, "{full} {many}");
     }
 }

@@ -1,15 +1,18 @@
-//! `/etc` inside: an allow-list of the host's, and our own users and hosts.
+//! `/etc` inside: an allow-list of the host's, or what a base has of its own, and our own users and hosts.
 //!
 //! Nothing with credentials, and no configuration of package indexes: what a command may know of those comes in its
 //! task.
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 
 use fs_err as fs;
 
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{HOME, INSIDE_ID};
+use super::place;
 use super::root::{Root, mkdir};
+use super::system::{System, entry, names};
 
 /// Host files and directories that programs need to find their libraries, types and fonts.
 const ALLOWED: [&str; 15] = [
@@ -34,6 +37,63 @@ const ALLOWED: [&str; 15] = [
 const CERTIFICATES: [&str; 5] =
     ["ssl/certs", "ssl/cert.pem", "ca-certificates", "pki/ca-trust/extracted", "pki/tls/certs"];
 
+/// What is not taken from a base: what is ours inside, what holds certificates or credentials or could, and what only
+/// services and package managers read (each entry costs time in every run).
+const NOT_OF_BASE: [&str; 49] = [
+    "passwd",
+    "passwd-",
+    "group",
+    "group-",
+    "shadow",
+    "shadow-",
+    "gshadow",
+    "gshadow-",
+    "subuid",
+    "subuid-",
+    "subgid",
+    "subgid-",
+    "hosts",
+    "hostname",
+    "resolv.conf",
+    "nsswitch.conf",
+    "mtab",
+    "machine-id",
+    "ca-certificates",
+    "ca-certificates.conf",
+    "ssh",
+    "sudoers",
+    "sudoers.d",
+    "pip.conf",
+    "npmrc",
+    "netrc",
+    "krb5.conf",
+    "krb5.keytab",
+    "docker",
+    "apt",
+    "dpkg",
+    "cron.d",
+    "cron.daily",
+    "cron.hourly",
+    "cron.monthly",
+    "cron.weekly",
+    "init.d",
+    "rc0.d",
+    "rc1.d",
+    "rc2.d",
+    "rc3.d",
+    "rc4.d",
+    "rc5.d",
+    "rc6.d",
+    "rcS.d",
+    "logrotate.d",
+    "pam.d",
+    "security",
+    "systemd",
+];
+/// Folders of a base of which a part is not taken: their other entries are, one by one.
+const CERTIFICATES_IN: [(&str, &[&str]); 2] =
+    [("ssl", &["certs", "private", "cert.pem", "ca-bundle.pem"]), ("pki", &["ca-trust", "tls", "nssdb"])];
+
 /// What the host knows of names in the network.
 pub struct Resolver {
     resolv_conf: Vec<u8>,
@@ -49,18 +109,23 @@ impl Resolver {
 }
 
 /// Fills `/etc`. `resolver` is there when the task has the host's network.
-pub fn fill(root: &Root, resolver: Option<&Resolver>) -> Result<(), Failure> {
+pub fn fill(root: &Root, system: &System, resolver: Option<&Resolver>) -> Result<(), Failure> {
     mkdir("etc")?;
     let bind = |name: &str| {
         let host = Path::new("/etc").join(name);
         if host.exists() { root.bind(&host, &Path::new("etc").join(name)) } else { Ok(()) }
     };
-    ALLOWED.into_iter().try_for_each(bind)?;
-    // Debian's Java keeps its configuration in a directory that has the version in its name.
-    for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {
-        if let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with("java-")) {
-            bind(name)?;
+    match system {
+        System::Host => {
+            ALLOWED.into_iter().try_for_each(bind)?;
+            // Debian's Java keeps its configuration in a directory that has the version in its name.
+            for entry in fs::read_dir("/etc").into_iter().flatten().flatten() {
+                if let Some(name) = entry.file_name().to_str().filter(|name| name.starts_with("java-")) {
+                    bind(name)?;
+                }
+            }
         }
+        System::Base { dir } => of_base(dir, root)?,
     }
     let write =
         |name: &str, text: &[u8]| fs::write(Path::new("etc").join(name), text).step(|| format!("write `/etc/{name}`"));
@@ -85,4 +150,28 @@ pub fn fill(root: &Root, resolver: Option<&Resolver>) -> Result<(), Failure> {
             CERTIFICATES.into_iter().try_for_each(bind)
         }
     }
+}
+
+/// A base's own `/etc`, but for what is ours.
+fn of_base(base: &OwnedFd, root: &Root) -> Result<(), Failure> {
+    let list = |folder: &str| names(base, folder).step(|| format!("list `/{folder}` of the base"));
+    for name in list("etc")?.iter().filter(|name| !NOT_OF_BASE.iter().any(|not| *name == Path::new(not))) {
+        let part = CERTIFICATES_IN.iter().find(|(folder, _)| name == Path::new(folder));
+        let Some((folder, certificates)) = part else {
+            let path = Path::new("etc").join(name);
+            entry(base, &path, &path, root)?;
+            continue;
+        };
+        let inside = format!("etc/{folder}");
+        for name in list(&inside)?.iter().filter(|name| !certificates.iter().any(|not| *name == Path::new(not))) {
+            let path = Path::new(&inside).join(name);
+            mkdir_once(root, &inside)?;
+            entry(base, &path, &path, root)?;
+        }
+    }
+    Ok(())
+}
+
+fn mkdir_once(root: &Root, path: &str) -> Result<(), Failure> {
+    place::make_dir(&root.dir, Path::new(path), None).map(drop).step(|| format!("make the directory `/{path}`"))
 }

@@ -15,6 +15,7 @@ use super::payload::Command;
 use super::place;
 use super::root::{self, Root};
 use super::sys::{self, Arrived, SignalWait};
+use super::system::System;
 use super::watcher::{self, Watcher};
 use crate::fault;
 use crate::sandbox::{End, Network};
@@ -76,9 +77,10 @@ impl Init<'_> {
         let owner = (job.privilege != Privilege::User).then_some(job.owner);
         root::make_private()?;
         fault::point("init.mounts.private");
+        let system = System::open(&job.task.root)?;
         let sources = mounts::open(job)?;
         fault::point("init.sources.opened");
-        let root = Root::build(job.task.limits.scratch, job.task.network, owner)?;
+        let root = Root::build(&system, job.task.limits.scratch, job.task.network, owner)?;
         let workspace = mounts::attach(&root, sources)?;
         root.enter()?;
         if job.privilege != Privilege::Bare {

@@ -21,9 +21,12 @@ mod seccomp;
 mod spawner;
 mod supervisor;
 mod sys;
+mod system;
 mod watcher;
 
 use std::process::ExitCode;
+
+pub(in crate::sandbox) use disk::{Disk, disk_size};
 
 use super::protocol::SPAWNER_ARG;
 

@@ -12,7 +12,7 @@ use seccompiler::BpfProgram;
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{HOME, INSIDE_ID, Job, Privilege, RESULT_FD, Report, Streams};
 use super::sys;
-use crate::sandbox::{Limits, RESULT_FD_VARIABLE};
+use crate::sandbox::{Limits, RESULT_FD_VARIABLE, TOKEN_FD_VARIABLE};
 
 /// Where programs are looked up when a task has no `PATH`.
 const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -135,6 +135,8 @@ fn environment(variables: &BTreeMap<String, String>, result_channel: bool) -> BT
     } else {
         all.remove(RESULT_FD_VARIABLE);
     }
+    // The token waits in the channel itself.
+    all.remove(TOKEN_FD_VARIABLE);
     all
 }
 

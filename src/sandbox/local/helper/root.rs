@@ -1,4 +1,4 @@
-//! The private root: the host's system directories read-only, an allow-list of `/etc`, and memory for the rest.
+//! The private root: system directories read-only (the host's, or a base's), a choice of `/etc`, and memory for the rest.
 
 use std::ffi::CString;
 use std::io;
@@ -11,6 +11,7 @@ use rustix::mount::{MountFlags, MountPropagationFlags, UnmountFlags};
 
 use super::super::failure::{Failure, Step};
 use super::place::{self, Owner};
+use super::system::System;
 use super::{etc, proc, sys};
 use crate::fault;
 use crate::sandbox::Network;
@@ -37,7 +38,7 @@ pub fn make_private() -> Result<(), Failure> {
 impl Root {
     /// Builds the root on a new memory-backed file system, and enters its directory. Host paths stay visible until
     /// [`Root::enter`], apart from those below the directory that it is mounted over; open them before.
-    pub fn build(scratch: u64, network: Network, owner: Owner) -> Result<Self, Failure> {
+    pub fn build(system: &System, scratch: u64, network: Network, owner: Owner) -> Result<Self, Failure> {
         let resolver = (network == Network::Host).then(etc::Resolver::read);
         // Some directory that every system has; nothing of the host is reached through it any more.
         let base = ["/tmp", "/var/tmp", "/mnt", "/run"]
@@ -50,8 +51,12 @@ impl Root {
         let dir = rustix::fs::openat(CWD, ".", OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
             .step(|| "open the root".to_owned())?;
         let root = Self { dir, owner };
-        root.system_directories()?;
-        etc::fill(&root, resolver.as_ref())?;
+        system.attach(&root)?;
+        for name in ["sys", "run", "run/redgreen", "var", "home"] {
+            mkdir(name)?;
+        }
+        rustix::fs::symlinkat("/tmp", &root.dir, "var/tmp").step(|| "make the link `/var/tmp`".to_owned())?;
+        etc::fill(&root, system, resolver.as_ref())?;
         root.scratch(scratch)?;
         root.devices()?;
         proc::mount(&root)?;
@@ -67,24 +72,6 @@ impl Root {
         place::read_only(&tree).step(step)?;
         let at = place::make_place(&self.dir, target, place::is_dir(&tree), self.owner).step(step)?;
         place::attach(&tree, &at).step(step)
-    }
-
-    /// `/usr`, and `/bin`, `/lib` and their like: links where the host has links.
-    fn system_directories(&self) -> Result<(), Failure> {
-        for name in ["usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32"] {
-            let host = Path::new("/").join(name);
-            let Ok(kind) = host.symlink_metadata() else { continue };
-            if kind.is_symlink() {
-                let to = fs::read_link(&host).step(|| format!("read the link `{}`", host.display()))?;
-                rustix::fs::symlinkat(&to, &self.dir, name).step(|| format!("make the link `/{name}`"))?;
-            } else {
-                self.bind(&host, Path::new(name))?;
-            }
-        }
-        for name in ["sys", "run", "run/redgreen", "var", "home"] {
-            mkdir(name)?;
-        }
-        rustix::fs::symlinkat("/tmp", &self.dir, "var/tmp").step(|| "make the link `/var/tmp`".to_owned())
     }
 
     /// One memory-backed file system, limited as a whole, for `/tmp`, home, `/dev/shm` and the overlays' uppers.

@@ -114,7 +114,7 @@ fn start<'a>(
     }
     fault::point("helper.init.cloned");
     drop((theirs, result, join));
-    let disk = Disk::new(job);
+    let disk = Disk::new(&job.task);
     let supervisor =
         Supervisor { job, control, sync, init, group, started: None, workspace: String::new(), kill: None, disk };
     let released = supervisor.release(null);

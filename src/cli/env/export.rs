@@ -1,0 +1,144 @@
+//! `redgreen env export`.
+
+use std::path::PathBuf;
+
+use tokio_util::sync::CancellationToken;
+
+use super::base::failed;
+use crate::cli::bounds::PhaseOption;
+use crate::cli::common::{self, CacheOption, RepositoryOptions};
+use crate::cli::error::{CliError, Status};
+use crate::cli::printer::Printer;
+use crate::cli::{Outcome, runtime, score};
+use crate::environment::{ExportItem, TransferError};
+use crate::metrics::Denominator;
+use crate::stage::score::{Selection, build_on_base, plan};
+
+/// Write environments into an archive for other machines.
+///
+/// The archive is an OCI image layout and can be given to `docker load`: each environment is an image with the base, a
+/// layer for each part of the environment, and the head's tree in /workspace. What is missing is built first. An
+/// environment that would stand on this machine's own system is built on a base. `redgreen env import` puts bases and
+/// layers into another cache.
+///
+/// Example: redgreen env export BENCH -i 'owner__repo-12*' --out environments.tar
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    /// The benchmark folder.
+    #[arg(value_name = "BENCH")]
+    bench: PathBuf,
+    /// Only instances whose id matches; may be repeated.
+    #[arg(long, short = 'i', value_name = "GLOB")]
+    instances: Vec<String>,
+    /// The archive to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Stand on this base: a name, an image, an archive [default: the environment's own, else one with its version].
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
+    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
+    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
+    definitions: Vec<PathBuf>,
+    #[command(flatten)]
+    phases: PhaseOption,
+    #[command(flatten)]
+    repositories: RepositoryOptions,
+    #[command(flatten)]
+    cache: CacheOption,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(super) fn run(args: Args) -> Outcome {
+    let printer = Printer;
+    let layers = common::layers()?;
+    let bench = common::absolute(&args.bench)?;
+    let out = common::absolute(&args.out)?;
+    let loaded = common::load_benchmark(&bench, &printer)?;
+    let selection = Selection {
+        instances: score::parse_globs(&args.instances)?,
+        slice: None,
+        arms: Some(Vec::new()),
+        denominator: Denominator::Valid,
+    };
+    let plan = plan(&loaded.instances, &[], None, &[], &selection);
+    if plan.instances.is_empty() {
+        return Err(CliError::usage("no instance with an oracle matches `--instances`")
+            .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
+            .into());
+    }
+    let phases = args.phases.resolve(&layers)?;
+    let services =
+        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
+    let runtime = runtime()?;
+    let cancel = CancellationToken::new();
+    let interrupt = {
+        let cancel = cancel.clone();
+        runtime.spawn(async move {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                cancel.cancel();
+            }
+        })
+    };
+    let mut items = Vec::new();
+    for (number, chosen) in plan.instances.iter().enumerate() {
+        let id = &chosen.instance.instance_id;
+        printer.note(&format!("{}/{} {id}", number + 1, plan.instances.len()));
+        let step = |text: &str| printer.note(&format!("  {text}"));
+        let built = build_on_base(&services, chosen.instance, &chosen.comments, args.base.as_deref(), &step, &cancel);
+        match runtime.block_on(built) {
+            Ok((prepared, snapshot)) => {
+                items.push(ExportItem { instance_id: id.clone(), prepared, snapshot });
+            }
+            Err(_) if cancel.is_cancelled() => return Ok(interrupted(&printer)),
+            Err(why) => {
+                return Err(CliError::infra(format!("the environment of {id} is not to be had: {}", why.detail))
+                    .hint("`--instances` leaves it out")
+                    .into());
+            }
+        }
+    }
+    let say = |text: &str| printer.note(text);
+    let _context = runtime.enter();
+    let exported = services.environments.export(&items, &out, services.scratch.path(), &say, &cancel);
+    interrupt.abort();
+    let exported = match exported {
+        Ok(exported) => exported,
+        Err(TransferError::Cancelled) => return Ok(interrupted(&printer)),
+        Err(error) => return Err(of_transfer(&error).into()),
+    };
+    if args.json {
+        let mut value = serde_json::to_value(&exported).unwrap_or_default();
+        value["archive"] = serde_json::json!(out);
+        printer.value(&value)?;
+    } else {
+        for environment in &exported.environments {
+            printer.data(&format!("{} {}\n", environment.instance_id, environment.tag))?;
+        }
+        printer.data(&format!(
+            "{}: {} MB, {} blobs\n",
+            out.display(),
+            exported.bytes.div_ceil(1_000_000),
+            exported.blobs
+        ))?;
+    }
+    Ok(Status::Done)
+}
+
+fn interrupted(printer: &Printer) -> Status {
+    printer.note("interrupted: what was built is kept, no archive was written; the same command goes on");
+    Status::Interrupted
+}
+
+/// A failed export or import for people.
+pub(super) fn of_transfer(error: &TransferError) -> CliError {
+    match error {
+        TransferError::Archive(_) | TransferError::NotOurs { .. } | TransferError::Recipe { .. } => {
+            CliError::usage(error.to_string())
+        }
+        TransferError::Base(error) => failed(error),
+        TransferError::Unfit { .. } | TransferError::OnHost { .. } => CliError::usage(error.to_string()),
+        _ => CliError::infra(error.to_string()),
+    }
+}

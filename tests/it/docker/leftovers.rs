@@ -1,0 +1,154 @@
+//! Nothing stays with the engine, whatever becomes of a run; and nobody else's is touched.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use redgreen::sandbox::Sandbox;
+use redgreen::sandbox::docker::{DockerConfig, DockerSandbox};
+use tokio_util::sync::CancellationToken;
+
+use super::{config, is_here, overlay, owned_dir, shell, try_run};
+
+/// What of this label the engine has, in all states.
+fn listed(kind: &[&str], label: &str) -> Vec<String> {
+    let filter = format!("label={label}");
+    let output = Command::new("docker").args(kind).args(["-q", "--filter", &filter]).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn containers(label: &str) -> Vec<String> {
+    listed(&["ps", "-a"], label)
+}
+
+/// The owner's label of this process's next run, without its number.
+fn own_prefix(container: &str) -> String {
+    let format = "{{index .Config.Labels \"redgreen.owner\"}}";
+    let output = Command::new("docker").args(["inspect", "--format", format, container]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Waits for something that must come.
+#[track_caller]
+fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(60);
+    while !is() {
+        assert!(Instant::now() < until, "never: {what}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+/// Ids of containers that run a command with this mark in it.
+fn running(mark: &str) -> Vec<String> {
+    containers("redgreen.run")
+        .into_iter()
+        .filter(|id| {
+            let output = Command::new("docker").args(["inspect", "--format", "{{json .Config}}", id]).output().unwrap();
+            String::from_utf8_lossy(&output.stdout).contains(mark)
+        })
+        .collect()
+}
+
+fn mark(name: &str) -> String {
+    format!("mark-{name}-{}", std::process::id())
+}
+
+#[test]
+fn a_run_leaves_nothing_however_it_ends() {
+    if !is_here() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let sandbox = DockerSandbox::new(DockerConfig { scratch_dir: scratch.path().join("s"), ..config() }).unwrap();
+    let lower = owned_dir(&sandbox, &[("f", "")]);
+    let mark = mark("ends");
+    for script in ["exit 0", "exit 1", "kill -9 $$", "sleep 100"] {
+        let mut task = shell(&format!(": {mark}; touch /workspace/x; {script}"));
+        task.mounts = vec![overlay(lower.path())];
+        task.limits.wall = Duration::from_secs(1);
+        try_run(&sandbox, &task).unwrap();
+        assert!(running(&mark).is_empty(), "{script}");
+    }
+    drop(sandbox);
+    // Neither folders nor mounts.
+    assert_eq!(fs_err::read_dir(scratch.path().join("s")).unwrap().count(), 0);
+    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+    assert!(!mounts.contains(&scratch.path().display().to_string()), "{mounts}");
+}
+
+#[test]
+fn a_dropped_run_is_taken_away_before_the_sandbox_ends() {
+    if !is_here() {
+        return;
+    }
+    let sandbox = DockerSandbox::new(config()).unwrap();
+    let mark = mark("dropped");
+    let task = shell(&format!(": {mark}; exec sleep 1000"));
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let cancel = CancellationToken::new();
+        let run = sandbox.run(&task, &cancel);
+        let there = async {
+            while running(&mark).is_empty() {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        };
+        tokio::select! {
+            exit = run => panic!("it ended: {exit:?}"),
+            () = there => {}
+        }
+    });
+    drop(sandbox);
+    assert!(running(&mark).is_empty());
+}
+
+#[test]
+fn the_next_start_takes_a_dead_owners_away_and_leaves_a_live_ones() {
+    if !is_here() {
+        return;
+    }
+    let image = redgreen_image();
+    let make = |owner: &str, expires: u64| {
+        let labels = [format!("redgreen.owner={owner}"), format!("redgreen.expires={expires}")];
+        let mut command = Command::new("docker");
+        command.args(["run", "-d", "--network", "none", "--label", &labels[0], "--label", &labels[1]]);
+        let output = command.args(["--label", "redgreen.run=test", &image, "sleep", "1000"]).output().unwrap();
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let exists = |id: &str| Command::new("docker").args(["inspect", id]).output().unwrap().status.success();
+    // A live owner's label: this process's own, as the sandbox writes it.
+    let sandbox = DockerSandbox::new(config()).unwrap();
+    let mark = mark("live");
+    let task = shell(&format!(": {mark}; exec sleep 1000"));
+    let cancel = CancellationToken::new();
+    std::thread::scope(|scope| {
+        let live = scope.spawn(|| {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(sandbox.run(&task, &cancel)).unwrap()
+        });
+        eventually("the live run runs", || !running(&mark).is_empty());
+        let owner = own_prefix(&running(&mark)[0]);
+        let parts: Vec<&str> = owner.split('-').collect();
+        let dead = format!("{}-{}-{}-{}-1-0", parts[0], parts[1], parts[2], parts[3]);
+        let elsewhere = format!("redgreen-00000000-{}-{}-1-0", parts[2], parts[3]);
+        let far = 9_999_999_999;
+        let made = [make(&dead, far), make(&elsewhere, far), make(&elsewhere, 1), make("somebody's own", far)];
+        drop(DockerSandbox::new(config()).unwrap());
+        let left: Vec<bool> = made.iter().map(|id| exists(id)).collect();
+        for id in &made {
+            let _ = Command::new("docker").args(["rm", "-f", id]).output();
+        }
+        assert_eq!(left, [false, true, false, true], "dead, another machine's, expired, nobody's that we know");
+        assert_eq!(running(&mark).len(), 1, "the live run was touched");
+        cancel.cancel();
+        assert!(live.join().unwrap().cancelled);
+    });
+}
+
+fn redgreen_image() -> String {
+    let redgreen::sandbox::Root::Base { digest, .. } = super::base::root() else { unreachable!() };
+    // Imported by any run before.
+    try_run(&*super::sandbox().unwrap(), &shell("true")).unwrap();
+    redgreen::sandbox::docker::own_name(&digest)
+}
