@@ -80,7 +80,7 @@ def broken_requirements():
         try:
             from pip._vendor.packaging.requirements import InvalidRequirement, Requirement
         except ImportError:
-            return [], 0
+            return missing_requirements()
     installed = {}
     for distribution in distributions():
         installed.setdefault(normal(distribution.metadata["Name"]), distribution)
@@ -99,6 +99,20 @@ def broken_requirements():
                 problems.append("%s requires %s, which is not installed" % (name, requirement))
             elif requirement.specifier and not requirement.specifier.contains(other.version, prereleases=True):
                 problems.append("%s requires %s, but %s is installed" % (name, requirement, other.version))
+    return problems, len(installed)
+
+
+def missing_requirements():
+    """The same by names alone, where nothing is there that reads requirements: those with a marker are left out."""
+    from importlib.metadata import distributions
+
+    installed = {normal(distribution.metadata["Name"]): distribution for distribution in distributions()}
+    problems = []
+    for name, distribution in sorted(installed.items()):
+        for text in distribution.requires or []:
+            wanted = re.match(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)", text)
+            if wanted and ";" not in text and normal(wanted.group(1)) not in installed:
+                problems.append("%s requires %s, which is not installed" % (name, text))
     return problems, len(installed)
 
 

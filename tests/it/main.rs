@@ -7,6 +7,7 @@ mod channel;
 mod cli;
 mod configuration;
 mod crash;
+mod detect;
 mod disk_env;
 mod docker;
 mod docs;

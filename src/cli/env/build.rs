@@ -50,6 +50,10 @@ pub(super) struct Args {
     /// Find and prove again what is on record.
     #[arg(long)]
     redo: bool,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    as_of_commit: bool,
     /// Changes of failed recipes to try for one instance; 0 for none [default: 3].
     #[arg(long, value_name = "N")]
     repairs: Option<u32>,
@@ -168,6 +172,9 @@ fn settle_repairs(args: &Args, services: &mut Services) {
     });
     // Nobody else has them yet.
     if let Some(environments) = Arc::get_mut(&mut services.environments) {
+        if args.as_of_commit {
+            environments.set_as_of_commit();
+        }
         if let Some(repairs) = args.repairs {
             environments.set_repairs(repairs);
         }

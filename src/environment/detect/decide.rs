@@ -144,10 +144,21 @@ fn wanted(definition: &VersionDefinition, said: Vec<Said>, date: Option<Date>) -
     let (listed, list_place) = list_of(&said, &releases);
     let named: Vec<&Dated<'_>> = listed.iter().copied().filter(|dated| allowed(dated.release)).collect();
 
+    let kept_up = date.and_then(|date| date.checked_sub(i64::from(definition.stale_after_days).days()).ok());
+    let kept_up = kept_up.filter(|_| definition.stale_after_days > 0);
+    let stale = |dated: &Dated<'_>| {
+        let newer = releases.iter().any(|other| other.date > dated.date && allowed(other.release) && is_out(other));
+        kept_up.is_some_and(|by| dated.date < by) && newer
+    };
+    let is_stale = exact.is_none() && named.iter().rev().find(|dated| is_out(dated)).is_some_and(|dated| stale(dated));
+    if is_stale {
+        out.notes.push(format!("{list_place} names nothing that was still new {day}, so it does not count"));
+    }
+
     let pick = if let Some((version, source)) = exact {
         out.source = source;
         Some(version)
-    } else if let Some(newest) = named.iter().rev().find(|dated| is_out(dated)) {
+    } else if let Some(newest) = named.iter().rev().find(|dated| is_out(dated)).filter(|dated| !stale(dated)) {
         let all: Vec<&str> = named.iter().map(|dated| dated.release.version.as_str()).collect();
         out.source = format!("{list_place}: the newest of {} that was out {day}", all.join(", "));
         Some(newest.release.version.clone())
@@ -357,6 +368,9 @@ mod tests {
             (vec![(".github/workflows/ci.yml", "python-version: ${{ matrix.python-version }}\n# python-version: 3.12\n")], "2022-05-01", "3.10", "nothing"),
             (vec![(".travis.yml", "python:\n  - 3.6\n  - \"3.7\"\ninstall:\n  - 3.9\n")], "2020-05-01", "3.7", ".travis.yml"),
             (vec![("environment.yml", "dependencies:\n  - python>=3.8,<3.10\n")], "2023-05-01", "3.9", "conda environment `>=3.8,<3.10`"),
+            // A list that nobody kept up does not count, unless the range ends with it.
+            (vec![("setup.py", "setup(python_requires='>=3.6',\n classifiers=['Programming Language :: Python :: 3.8'])")], "2024-10-24", "3.12", "setup.py:1: python_requires"),
+            (vec![("setup.py", "setup(python_requires='>=3.6,<3.9',\n classifiers=['Programming Language :: Python :: 3.8'])")], "2024-10-24", "3.8", "classifiers"),
             // Without a date the newest that is known counts as wanted.
             (vec![pyproject("[project]\nrequires-python = '<3.12'")], "", "3.11", "no date is known"),
         ] {
@@ -427,7 +441,7 @@ mod tests {
             "2023-01-01", "python", Some("3.10"), "requires-python",
         );
         let versions: Vec<&str> = python.versions().collect();
-        assert_eq!(versions, ["3.10", "3.9", "3.8", "3.11", "3.12", "3.13", "3.14"]);
+        assert_eq!(versions, ["3.10", "3.9", "3.8", "3.11", "3.12", "3.13", "3.14", "3.15"]);
         assert!(python.alternatives[3].why.contains("out later") || python.alternatives[3].why.contains("was out"));
         let listed = wants(
             &[("pyproject.toml", "[project]\nrequires-python = '>=3.8'\nclassifiers = ['Programming Language :: Python :: 3.8', 'Programming Language :: Python :: 3.10']"), PY],
@@ -435,7 +449,7 @@ mod tests {
         );
         assert_eq!(listed.versions().take(3).collect::<Vec<_>>(), ["3.10", "3.8", "3.9"]);
         let rust = wants(&[("Cargo.toml", "[package]\nrust-version = '1.90'"), ("a.rs", "")], "2026-01-01", "rust", Some("1.92"), "");
-        assert_eq!(rust.versions().collect::<Vec<_>>(), ["1.92", "1.93", "1.94", "1.95", "1.91", "1.90"]);
+        assert_eq!(rust.versions().collect::<Vec<_>>(), ["1.92", "1.93", "1.94", "1.95", "1.96", "1.97", "1.98", "1.99", "1.100", "1.91", "1.90"]);
     }
 
     #[test]

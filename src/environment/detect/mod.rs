@@ -5,6 +5,7 @@ mod claims;
 mod decide;
 mod range;
 mod said;
+mod semver;
 mod tree;
 
 pub use claims::Claim;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::semver::Interval;
 use crate::environment::detection::Grammar;
 use crate::environment::version::{at_least, matches_prefix};
 
@@ -25,7 +26,7 @@ pub(super) struct Range {
 enum Kind {
     /// Alternatives.
     Pep440(Vec<pep440_rs::VersionSpecifiers>),
-    Semver(node_semver::Range),
+    Semver(Vec<Interval>),
     AtLeast(String),
 }
 
@@ -41,10 +42,7 @@ impl Range {
                 let parts = text.split("||").map(|part| pep440(part.trim())).collect::<Result<_, _>>()?;
                 Kind::Pep440(parts)
             }
-            Grammar::Semver if !is_plain_semver(text) => return Err(format!("`{text}` is no range of versions")),
-            Grammar::Semver => {
-                Kind::Semver(node_semver::Range::parse(text).map_err(|error| error.to_string())?)
-            }
+            Grammar::Semver => Kind::Semver(super::semver::intervals(text)?),
             Grammar::Minimum => match numbers(text).into_iter().next() {
                 Some(version) if text.trim_start_matches('v').starts_with(&version) => Kind::AtLeast(version),
                 _ => return Err(format!("`{text}` is no version")),
@@ -55,6 +53,9 @@ impl Range {
 
     /// Whether some patch release of `release` (a prefix such as `3.11`) lies in the range.
     pub fn takes(&self, release: &str) -> bool {
+        if let Kind::Semver(intervals) = &self.kind {
+            return super::semver::of_release(release).is_some_and(|own| intervals.iter().any(|i| i.meets(own)));
+        }
         let padded = |fill: &'static str| {
             let parts = release.split('.').chain(std::iter::repeat(fill)).take(3.max(release.split('.').count()));
             parts.collect::<Vec<_>>().join(".")
@@ -75,27 +76,11 @@ impl Range {
         match &self.kind {
             Kind::Pep440(alternatives) => pep440_rs::Version::from_str(version)
                 .is_ok_and(|version| alternatives.iter().any(|specifiers| specifiers.contains(&version))),
-            Kind::Semver(range) => node_semver::Version::parse(version).is_ok_and(|version| range.satisfies(&version)),
+            // Asked of whole releases alone.
+            Kind::Semver(_) => false,
             Kind::AtLeast(minimum) => at_least(version, minimum),
         }
     }
-}
-
-static COMPARATOR: LazyLock<Option<Regex>> = LazyLock::new(|| {
-    let number = r"(?:0|[1-9]\d{0,8})";
-    let wild = r"(?:\.[xX*])";
-    let version = format!(
-        r"(?:[xX*]{wild}{{0,2}}|{number}{wild}{{0,2}}|{number}\.{number}{wild}?|{number}\.{number}\.{number}(?:-[0-9A-Za-z][0-9A-Za-z.-]{{0,40}})?)"
-    );
-    Regex::new(&format!(r"^(?:[\^=]|~>?|[<>]=?)?v?{version}$|^(?:[\^=-]|~>?|[<>]=?|\|\|)$")).ok()
-});
-
-/// Whether every word of a range is a comparator, an operator, or what joins them.
-///
-/// The crate's parser panics at some that are not (a number after an `x`), and the text is a stranger's.
-fn is_plain_semver(text: &str) -> bool {
-    let words = text.replace("||", " || ");
-    COMPARATOR.as_ref().is_some_and(|pattern| words.split_whitespace().all(|word| pattern.is_match(word)))
 }
 
 /// The plain versions in a text.
@@ -133,8 +118,9 @@ fn pep440(text: &str) -> Result<pep440_rs::VersionSpecifiers, String> {
             specifiers.push(part.to_owned());
         }
     }
-    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(","))
-        .map_err(|error| error.to_string().lines().next().unwrap_or("not a range").to_owned())
+    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(",")).map_err(|error| {
+        error.to_string().lines().next().unwrap_or("not a range").to_owned()
+    })
 }
 
 /// `>=3.8 <4` is two parts, `>= 3.8` one.
@@ -219,10 +205,13 @@ mod tests {
             (Grammar::Pep440, "^"),
             (Grammar::Pep440, "^x"),
             (Grammar::Semver, "latest and greatest"),
-            // The crate panics at these.
             (Grammar::Semver, "~xx0x"),
             (Grammar::Semver, "^x.1"),
             (Grammar::Semver, ">x.2.3"),
+            (Grammar::Semver, ">=18 <"),
+            (Grammar::Semver, "1.2.3.4"),
+            (Grammar::Semver, "16 - "),
+            (Grammar::Semver, "18 workspace:*"),
             (Grammar::Minimum, "stable"),
             (Grammar::Minimum, ""),
         ] {
