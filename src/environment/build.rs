@@ -167,23 +167,26 @@ impl Recipe {
         Ok(Some(Self { steps, variables, key, kind, digest }))
     }
 
-    /// Its steps, for other ways to run them: each with its words, its current directory and its own variables.
-    pub fn commands(self) -> Vec<(StepDefinition, Vec<String>, String, BTreeMap<String, String>)> {
-        let of = |step: Step| {
-            let definition = StepDefinition {
-                name: step.name,
-                argv: Vec::new(),
-                when: Vec::new(),
-                network: false,
-                optional: step.optional,
-                enough: false,
-                cwd: None,
-                variables: BTreeMap::new(),
-            };
-            (definition, step.argv, step.cwd, step.variables)
+    /// Its steps, for other ways to run them.
+    pub fn commands(self) -> Vec<BuildCommand> {
+        let of = |step: Step| BuildCommand {
+            name: step.name,
+            argv: step.argv,
+            cwd: step.cwd,
+            variables: step.variables,
+            optional: step.optional,
         };
         self.steps.into_iter().map(of).collect()
     }
+}
+
+/// One step of a build: its words, where it runs, its own variables.
+pub(super) struct BuildCommand {
+    pub name: String,
+    pub argv: Vec<String>,
+    pub cwd: String,
+    pub variables: BTreeMap<String, String>,
+    pub optional: bool,
 }
 
 /// The definition's steps that apply, then the spec's own.

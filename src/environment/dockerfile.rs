@@ -7,7 +7,6 @@ use handlebars::Handlebars;
 use serde::Serialize;
 
 use super::build::Recipe;
-use super::definition::StepDefinition;
 use super::error::EnvironmentError;
 use super::plan::{Plan, ReadyLayer};
 use super::prepare::{BuildSubject, Environments};
@@ -96,7 +95,8 @@ fn image(plan: &Plan<'_>, from: Option<&str>) -> Result<Image, EnvironmentError>
             }
             let argv = values.expand_all(&step.argv).map_err(missing)?;
             let cwd = step.cwd.as_deref().map(|cwd| values.expand(cwd)).transpose().map_err(missing)?;
-            Ok(run(step, cwd.unwrap_or_else(|| "/".to_owned()), &argv, &variables, step.optional || step.enough))
+            let cwd = cwd.unwrap_or_else(|| "/".to_owned());
+            Ok(run((&step.name, step.network), cwd, &argv, &variables, step.optional || step.enough))
         });
         let steps: Vec<Command> = steps.collect::<Result<_, EnvironmentError>>()?;
         let folder = Command {
@@ -119,9 +119,9 @@ fn image(plan: &Plan<'_>, from: Option<&str>) -> Result<Image, EnvironmentError>
     let variables = plan.variables()?;
     let recipe = Recipe::new(plan, &ready)?;
     let steps = recipe.map(|recipe| recipe.commands()).unwrap_or_default();
-    let steps = steps.into_iter().map(|(step, argv, cwd, own)| {
-        let all = variables.iter().chain(&own).map(|(name, value)| (name.clone(), value.clone())).collect();
-        run(&step, cwd, &argv, &all, step.optional)
+    let steps = steps.into_iter().map(|step| {
+        let all = variables.iter().chain(&step.variables).map(|(name, value)| (name.clone(), value.clone())).collect();
+        run((&step.name, false), step.cwd, &step.argv, &all, step.optional)
     });
     layers.push(Layer {
         name: "build".to_owned(),
@@ -143,9 +143,9 @@ fn image(plan: &Plan<'_>, from: Option<&str>) -> Result<Image, EnvironmentError>
     })
 }
 
-/// A step as a `RUN` with its variables.
+/// A step (its name, and whether it needs the network) as a `RUN` with its variables.
 fn run(
-    step: &StepDefinition,
+    (name, network): (&str, bool),
     cwd: String,
     argv: &[String],
     variables: &BTreeMap<String, String>,
@@ -160,7 +160,7 @@ fn run(
         all.extend(variables.iter().map(|(name, value)| format!("{name}={value}")));
     }
     all.extend_from_slice(argv);
-    Command { name: step.name.clone(), cwd, command: words(&all), network: step.network, optional: may_fail }
+    Command { name: name.to_owned(), cwd, command: words(&all), network, optional: may_fail }
 }
 
 fn words(argv: &[String]) -> String {
