@@ -28,7 +28,9 @@ use super::streams::Streams;
 use super::upload::{Pieces, Upload};
 use crate::fault;
 use crate::sandbox::local::{Disk, Identity, disk_size};
-use crate::sandbox::{Captured, End, Exit, Isolation, Mount, Network, SandboxError, Seat, Task, Token};
+use crate::sandbox::{
+    Captured, End, Exit, Isolation, Listener, Mount, Network, OVER_DISK, SandboxError, Seat, Task, Token,
+};
 
 /// How often counters and disk are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -92,6 +94,7 @@ pub async fn run(
     shared: Arc<Shared>,
     task: Task,
     seat: Option<Seat>,
+    listener: Option<Listener>,
     cancel: CancellationToken,
 ) -> Result<Exit, SandboxError> {
     let terminal = seat.as_ref().map(|seat| seat.terminal);
@@ -104,7 +107,7 @@ pub async fn run(
     // What was made by then goes in the background; nothing of the command has run.
     let Some(mut running) = set_up else { return Ok(never_ran(&shared, &task, begin.elapsed().as_secs_f64())) };
     fault::point("docker.container.started");
-    let mut streams = Streams::new(task.limits.output, task.result_channel);
+    let mut streams = Streams::new(task.limits.output, task.result_channel, listener);
     let attended = seat.map(|seat| Attended::new(seat.stream)).transpose().map_err(setup("use the seat"))?;
     let watched = watch(&shared, &task, &mut running, &mut streams, attended, &cancel).await;
     let ended = match watched {
@@ -446,7 +449,7 @@ async fn finish(
     // The last look is at what stays.
     over_disk |= ended.disk.as_ref().is_some_and(Disk::measure);
     if over_disk {
-        let note = format!("\nredgreen: ended, as it left more than {} bytes on disk\n", task.limits.disk);
+        let note = format!("\n{OVER_DISK} {} bytes on disk\n", task.limits.disk);
         streams.stderr.bytes.extend_from_slice(note.as_bytes());
     }
     let mut isolation = shared.isolation.clone();
