@@ -121,7 +121,8 @@ fn mounts_below(text: &str, folder: &Path) -> Vec<PathBuf> {
         let mut out = Vec::new();
         let mut rest = field.as_bytes();
         while let Some((&byte, after)) = rest.split_first() {
-            let number = after.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+            let number =
+                after.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
             match number {
                 Some(number) if byte == b'\\' => {
                     out.push(number);

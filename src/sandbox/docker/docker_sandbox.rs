@@ -144,7 +144,8 @@ impl Sandbox for DockerSandbox {
 
 /// A runtime of our own: an engine's connections belong to the runtime that made them.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, SandboxError> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("docker").enable_all().build();
+    let built =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("docker").enable_all().build();
     built.map_err(setup("start the runtime of the Docker sandbox"))
 }
 
@@ -155,7 +156,9 @@ pub(super) fn on<T: Send>(
 ) -> Result<T, SandboxError> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| runtime.block_on(work));
-        thread.join().unwrap_or_else(|_| Err(SandboxError::Helper("the Docker sandbox broke while it started".to_owned())))
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(SandboxError::Helper("the Docker sandbox broke while it started".to_owned())))
     })
 }
 

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::models::ContainerState;
-use bollard::query_parameters::{AttachContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
+};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -128,7 +130,12 @@ async fn start(shared: &Shared, task: &Task, terminal: Option<bool>) -> Result<R
     let marker = Token::fresh().map_err(setup("draw a random text"))?.as_str().to_owned();
     let has_token = task.result_channel && terminal.is_none();
     let token = has_token.then(Token::fresh).transpose().map_err(setup("draw the result channel's token"))?;
-    let around = Circumstances { image: &image.variables, init: engine.facts.has_init, marker: &marker, attended: terminal.is_some() };
+    let around = Circumstances {
+        image: &image.variables,
+        init: engine.facts.has_init,
+        marker: &marker,
+        attended: terminal.is_some(),
+    };
     let command = command(task, around)?;
     let by_script = command.by_script;
     let labels = labels(&shared.identity.name(), task.limits.wall.as_secs().saturating_add(SLACK));
@@ -216,7 +223,8 @@ async fn upload(shared: &Shared, task: &Task, container: &Container) -> Result<(
     let stream = futures_util::stream::unfold(coming, |mut coming| async move { Some((coming.recv().await?, coming)) });
     let options = UploadToContainerOptionsBuilder::new().path("/").build();
     let body = bollard::body_try_stream(stream);
-    let sent = call(step, TRANSFER, shared.engine.docker.upload_to_container(container.name(), Some(options), body)).await;
+    let sent =
+        call(step, TRANSFER, shared.engine.docker.upload_to_container(container.name(), Some(options), body)).await;
     let written = writing.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
     match (sent, written) {
         (Ok(()), Ok(())) => Ok(()),
@@ -252,9 +260,7 @@ async fn watch(
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut disk, mut thrown) = match &running.prepared {
-        Some(prepared) => {
-            (Some(Disk::new(task)), Some(Disk::of(prepared.thrown.iter().cloned(), task.limits.scratch)))
-        }
+        Some(prepared) => (Some(Disk::new(task)), Some(Disk::of(prepared.thrown.iter().cloned(), task.limits.scratch))),
         None => (None, None),
     };
     let own_layer = if running.prepared.is_none() { own_layer(task).await } else { u64::MAX };
@@ -361,7 +367,8 @@ async fn typed(attended: &mut Option<Attended>) -> Option<Option<Vec<u8>>> {
 async fn resize(engine: &Engine, container: &Container, height: u16, width: u16) {
     let options = bollard::query_parameters::ResizeContainerTTYOptionsBuilder::new().h(height.into()).w(width.into());
     // Only for the looks of it.
-    let _ = call("resize the terminal", CALL, engine.docker.resize_container_tty(container.name(), options.build())).await;
+    let _ =
+        call("resize the terminal", CALL, engine.docker.resize_container_tty(container.name(), options.build())).await;
 }
 
 /// What a container's own layer may hold where the task's file systems lie in it, in bytes.

@@ -92,11 +92,8 @@ fn a_death_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
         }
         let place = Place::with_bench();
         let fault = format!("{}:{}", point.name, times.div_ceil(2));
-        let mut child = faulty(&place, "faults", Some(&fault))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .unwrap();
+        let mut child =
+            faulty(&place, "faults", Some(&fault)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
         let pid = child.id();
         assert_eq!(child.wait().unwrap().signal(), Some(9), "{fault}");
         let again = Ran::of(faulty(&place, "again", None).output().unwrap()).exits(0).json();
