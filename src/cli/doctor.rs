@@ -171,6 +171,7 @@ fn toolchain(environments: &crate::environment::Environments, name: &str) -> Lin
         variables: Default::default(),
         rebuild: Vec::new(),
         steps: Vec::new(),
+        as_of: None,
         base: None,
         system_packages: Vec::new(),
         extra: Default::default(),

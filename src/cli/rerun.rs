@@ -67,6 +67,10 @@ pub(super) struct Args {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     definitions: Vec<PathBuf>,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    as_of_commit: bool,
     /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
     #[arg(long, value_name = "FILE", help_heading = "Where things are")]
     overrides: Option<PathBuf>,
@@ -234,6 +238,11 @@ fn means(
     let cache = args.cache.or(manifest.cache.as_deref());
     let mut services =
         common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), &phases, bench)?;
+    if args.as_of_commit
+        && let Some(environments) = Arc::get_mut(&mut services.environments)
+    {
+        environments.set_as_of_commit();
+    }
     if args.overrides.is_some() {
         services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
     }

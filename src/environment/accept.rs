@@ -192,6 +192,7 @@ impl Environments {
         json!({
             "tree": request.subject.tree,
             "merged": request.subject.merged_tree,
+            "as_of_commit": self.settings.as_of_commit,
             "date": request.date,
             "language": request.language.as_ref().map(|language| language.trim().to_lowercase()),
             "needs": request.needs,
@@ -276,6 +277,7 @@ impl Environments {
                     let needs = request.needs.iter().filter(|(language, _)| definition.answers_to(language));
                     return Ok(Aim {
                         version: version.map(str::to_owned),
+                        date: request.date,
                         strategies: detected.strategies.clone(),
                         needs: needs.map(|(_, package)| package.clone()).collect(),
                         definition,

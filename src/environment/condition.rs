@@ -6,12 +6,15 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
+use super::detect::Tree;
 use crate::model::ProjectMode;
 
 /// One condition: alternatives separated by `|`, each perhaps negated by a leading `!`.
 ///
 /// The words: `packages` (the spec has some), `first-packages` (some of them build the others), `no-build-isolation`,
-/// `path` · `editable` · `installed` · `none` (the project mode), `file:NAME` and `directory:NAME` (in the head tree).
+/// `path` · `editable` · `installed` · `none` (the project mode), `as-of` (the spec bounds what is installed by a date),
+/// and of the head tree: `file:NAME` (with `*` for a part of a file's name), `directory:NAME`, and `key:NAME:a.b` (a TOML
+/// or JSON file has something at this key).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition(Vec<Alternative>);
 
@@ -27,8 +30,10 @@ enum Word {
     FirstPackages,
     NoBuildIsolation,
     Project(ProjectMode),
+    AsOf,
     File(String),
     Directory(String),
+    Key(String, Vec<String>),
 }
 
 /// What conditions are asked of.
@@ -42,6 +47,8 @@ pub struct Facts<'a> {
     pub no_build_isolation: bool,
     /// How the project is made importable.
     pub project: ProjectMode,
+    /// Whether what is installed is bounded by a date.
+    pub as_of: bool,
     /// The head tree on the host.
     pub tree: &'a Path,
 }
@@ -66,10 +73,30 @@ impl Word {
             Self::NoBuildIsolation => facts.no_build_isolation,
             Self::Project(mode) => facts.project == *mode,
             // A link may lead out of the tree, so it is neither.
-            Self::File(name) => facts.tree.join(name).symlink_metadata().is_ok_and(|m| m.is_file()),
+            Self::AsOf => facts.as_of,
+            Self::File(name) => Tree(facts.tree).has_file(name),
+            Self::Key(name, key) => Tree(facts.tree).read(name).is_some_and(|text: String| has_key(name, &text, key)),
             Self::Directory(name) => facts.tree.join(name).symlink_metadata().is_ok_and(|m| m.is_dir()),
         }
     }
+}
+
+/// Whether a TOML or JSON text has something at a key. What can't be read has nothing.
+fn has_key(name: &str, text: &str, key: &[String]) -> bool {
+    if name.ends_with(".json") {
+        let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
+        let mut at = value.as_ref();
+        for part in key {
+            at = at.and_then(|value| value.get(part));
+        }
+        return at.is_some_and(|value| !value.is_null());
+    }
+    let value: Option<toml::Value> = toml::from_str(text).ok();
+    let mut at = value.as_ref();
+    for part in key {
+        at = at.and_then(|value| value.get(part));
+    }
+    at.is_some()
 }
 
 impl fmt::Display for Word {
@@ -84,6 +111,8 @@ impl fmt::Display for Word {
             Self::Project(ProjectMode::None) => f.write_str("none"),
             Self::File(name) => write!(f, "file:{name}"),
             Self::Directory(name) => write!(f, "directory:{name}"),
+            Self::Key(name, key) => write!(f, "key:{name}:{}", key.join(".")),
+            Self::AsOf => f.write_str("as-of"),
         }
     }
 }
@@ -122,9 +151,16 @@ impl FromStr for Condition {
                     "editable" => Word::Project(ProjectMode::Editable),
                     "installed" => Word::Project(ProjectMode::Installed),
                     "none" => Word::Project(ProjectMode::None),
+                    "as-of" => Word::AsOf,
                     other => match other.split_once(':') {
                         Some(("file", name)) => Word::File(in_tree(name)?),
                         Some(("directory", name)) => Word::Directory(in_tree(name)?),
+                        Some(("key", rest)) => match rest.split_once(':') {
+                            Some((name, key)) if key.split('.').all(|part| !part.is_empty()) => {
+                                Word::Key(in_tree(name)?, key.split('.').map(str::to_owned).collect())
+                            }
+                            _ => return Err(format!("`{other}` is not `key:FILE:a.b`")),
+                        },
                         _ => return Err(format!("`{other}` is not a condition")),
                     },
                 };
@@ -155,12 +191,14 @@ mod tests {
     fn words_alternatives_and_negation() {
         let tree = tempfile::tempdir().unwrap();
         fs_err::create_dir(tree.path().join("src")).unwrap();
-        fs_err::write(tree.path().join("Cargo.toml"), "").unwrap();
+        fs_err::write(tree.path().join("Cargo.toml"), "[package.metadata]").unwrap();
+        fs_err::write(tree.path().join("package.json"), r#"{"scripts": {"test": "x", "build": null}}"#).unwrap();
         let facts = Facts {
             packages: false,
             first_packages: false,
             no_build_isolation: true,
             project: ProjectMode::Editable,
+            as_of: false,
             tree: tree.path(),
         };
         for (text, expected) in [
@@ -173,6 +211,15 @@ mod tests {
             ("file:src", false),
             ("directory:src", true),
             ("!directory:src", false),
+            ("as-of", false),
+            ("file:*.toml", true),
+            ("file:src/*", false),
+            ("key:Cargo.toml:package.metadata", true),
+            ("key:Cargo.toml:package.name", false),
+            ("key:Cargo.toml:package.metadata.x", false),
+            ("key:package.json:scripts.test", true),
+            ("key:package.json:scripts.build", false),
+            ("key:gone.toml:a", false),
         ] {
             let condition: Condition = text.parse().unwrap();
             assert_eq!(condition.holds(&facts), expected, "{text}");
@@ -182,7 +229,7 @@ mod tests {
 
     #[test]
     fn unknown_words_and_ways_out_of_the_tree_are_refused() {
-        for text in ["", "package", "file:", "file:../x", "file:/etc/passwd", "packages|", "x:y"] {
+        for text in ["", "package", "file:", "file:../x", "file:/etc/passwd", "packages|", "x:y", "key:a", "key:a:", "key:a:b..c", "key:../a:b"] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
     }

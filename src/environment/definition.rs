@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::base::BaseDefinition;
+use super::check::{Fault, fault_of_search};
 use super::condition::Condition;
 use super::detection::{DetectDefinition, VersionDefinition};
 use super::proof::ProofDefinition;
@@ -21,7 +22,8 @@ pub(super) const DEFINITION_SCHEMA: u32 = 1;
 /// Texts may hold `{{name}}`: `tool.X` (a path from the probe; `tool.X.folder` its folder), `layer.X` (a layer's mount
 /// path), `workspace`, `head` and `merged` (in a fetch, of layers with `trees`), `wanted`, `program` and
 /// `host.VARIABLE` (in the toolchain part). An argument that is `{{packages...}}`, `{{packages.first...}}`,
-/// `{{requires...}}` or `{{network.cargo...}}` becomes several.
+/// `{{requires...}}` or `{{network.cargo...}}` becomes several. An argument that is `{{script.NAME}}` is the text of the
+/// file `scripts/NAME` beside the definition.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Definition {
@@ -55,6 +57,9 @@ pub struct Definition {
     /// Root file systems with a toolchain of this language.
     #[serde(default, rename = "base")]
     pub bases: Vec<BaseDefinition>,
+    /// Whether what is installed can be bounded by a date.
+    #[serde(default)]
+    pub as_of: Option<AsOfDefinition>,
     /// How a project of this language is recognised.
     #[serde(default)]
     pub detect: DetectDefinition,
@@ -108,6 +113,18 @@ pub struct PackagesDefinition {
     /// Packages (lower case, `-` for `_` and `.`) that others may need while they are built.
     #[serde(default)]
     pub first: Vec<String>,
+}
+
+/// Whether what is installed can be bounded by a date. Steps tell the difference by the condition `as-of` and get the
+/// last moment of the day as `{{as-of}}` (`2024-05-31T23:59:59Z`).
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AsOfDefinition {
+    /// When it can.
+    #[serde(default)]
+    pub when: Vec<Condition>,
+    /// What is said where it can't: why not, and what helps.
+    pub otherwise: String,
 }
 
 /// One dependency layer.
@@ -254,8 +271,8 @@ impl Definition {
     /// The digest of what a spec's environment is made by: comments and layout do not count, nor does what only serves
     /// to find the spec or to judge what came of it.
     pub fn digest(&self) -> Digest {
-        const OF_THE_SEARCH: [&str; 8] =
-            ["base", "detect", "version", "strategy", "requirements", "proof", "failure", "repair"];
+        const OF_THE_SEARCH: [&str; 9] =
+            ["as_of", "base", "detect", "version", "strategy", "requirements", "proof", "failure", "repair"];
         // Strings, lists and string maps alone: this cannot fail to serialize.
         let mut value = serde_json::to_value(self).unwrap_or_default();
         if let Some(map) = value.as_object_mut() {
@@ -271,7 +288,11 @@ impl Definition {
     }
 
     /// What is wrong with it beyond its shape, if anything.
-    pub(super) fn fault(&self) -> Option<String> {
+    pub(super) fn fault(&self) -> Option<Fault> {
+        self.fault_of_recipe().map(Fault::general).or_else(|| fault_of_search(self))
+    }
+
+    fn fault_of_recipe(&self) -> Option<String> {
         if self.schema != DEFINITION_SCHEMA {
             return Some(format!("schema {} is not {DEFINITION_SCHEMA}, the one that this version reads", self.schema));
         }
@@ -310,7 +331,7 @@ impl Definition {
                 .map(|n| format!("`{{{{{n}}}}}` stands for nothing in `{text}`"))
         };
         let fetch: &[&str] =
-            &["workspace", "head", "merged", "packages...", "packages.first...", "requires...", "network.cargo..."];
+            &["workspace", "head", "merged", "as-of", "packages...", "packages.first...", "requires...", "network.cargo..."];
         let build: &[&str] = &["workspace", "packages...", "packages.first..."];
         let steps = |steps: &[StepDefinition], allowed: &[&str]| {
             steps.iter().find_map(|step| {
@@ -336,7 +357,7 @@ impl Definition {
             .or_else(|| self.toolchain.probe.iter().find_map(|text| unknown(text, &["program"])))
     }
 
-    fn knows(&self, name: &str, allowed: &[&str]) -> bool {
+    pub(super) fn knows(&self, name: &str, allowed: &[&str]) -> bool {
         allowed.contains(&name)
             || name.strip_prefix("layer.").is_some_and(|layer| self.layers.iter().any(|l| l.name == layer))
             || name.starts_with("tool.")

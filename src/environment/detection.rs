@@ -31,6 +31,10 @@ pub struct VersionDefinition {
     /// How many days a release must have been out to be taken where only a range, or nothing at all, is said.
     #[serde(default)]
     pub settled_after_days: u32,
+    /// How many days old, at the commit's date, the newest version of a list may be; with an older one the list is as if
+    /// it was not there. 0: any.
+    #[serde(default)]
+    pub stale_after_days: u32,
     /// Which way to go when the wanted version is not to be had.
     #[serde(default)]
     pub instead: Instead,

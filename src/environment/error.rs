@@ -105,6 +105,16 @@ pub enum EnvironmentError {
         /// What was asked for.
         packages: Vec<String>,
     },
+    /// What is installed can't be bounded by a date.
+    #[error("the environment asks for {language} packages as of `{day}`, which can't be kept: {help}")]
+    AsOfUnsupported {
+        /// The language.
+        language: String,
+        /// The day.
+        day: String,
+        /// Why not, and what helps.
+        help: String,
+    },
     /// The network is needed but refused.
     #[error(
         "offline: the environment is not in the cache, and these would be fetched: {}; build it ahead without `--offline`",
@@ -263,6 +273,7 @@ impl EnvironmentError {
             Self::Definition { .. }
             | Self::UnknownLanguage { .. }
             | Self::NoPackages { .. }
+            | Self::AsOfUnsupported { .. }
             | Self::Lock { .. }
             | Self::TrackedFiles { .. }
             | Self::Io(_) => InfraReason::Environment,

@@ -108,7 +108,7 @@ impl FailureKind {
 }
 
 /// Why an environment was not made, or not accepted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
     /// What went wrong.
     pub kind: FailureKind,
@@ -125,6 +125,14 @@ pub struct Failure {
     /// The failed step's log.
     #[serde(skip)]
     pub log: Vec<u8>,
+}
+
+impl fmt::Debug for Failure {
+    /// With the log as a text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({}, {:?}): {:?}\n", self.kind, self.stage, self.reason, self.lines)?;
+        write!(f, "{}: {}\n{}", self.step, self.detail, String::from_utf8_lossy(&self.log))
+    }
 }
 
 impl Failure {
@@ -245,13 +253,19 @@ fn stage_of(phase: Phase) -> Stage {
     }
 }
 
-/// The first pattern that matches a line of the log, in the definition's order, with the lines that match it.
+/// The first pattern that matches a line of the log, in the definition's order, with the lines that match it. That a
+/// compiler or a build failed says the least: anything that says why goes before it.
 fn decisive(definition: &Definition, text: &str) -> Option<(FailureKind, Vec<String>)> {
-    definition.failures.iter().filter(|failure| !failure.kind.is_the_sandboxs()).find_map(|failure| {
-        let pattern = Regex::new(&failure.pattern).ok()?;
-        let lines = matching(text, |line| pattern.is_match(line));
-        (!lines.is_empty()).then_some((failure.kind, lines))
-    })
+    let first = |of_compilers: bool| {
+        let known = definition.failures.iter().filter(|failure| !failure.kind.is_the_sandboxs());
+        let mut known = known.filter(|failure| (failure.kind == FailureKind::Compiler) == of_compilers);
+        known.find_map(|failure| {
+            let pattern = Regex::new(&failure.pattern).ok()?;
+            let lines = matching(text, |line| pattern.is_match(line));
+            (!lines.is_empty()).then_some((failure.kind, lines))
+        })
+    };
+    first(false).or_else(|| first(true))
 }
 
 /// The lines that tell of something that the sandbox knows already; the last ones where none does.
@@ -307,8 +321,8 @@ mod tests {
         let failure = |kind, pattern: &str| FailureDefinition { kind, pattern: pattern.to_owned() };
         definition.failures = vec![
             failure(FailureKind::Network, "."),
-            failure(FailureKind::MissingSystemPackage, r"fatal error: \S+\.h: No such file"),
             failure(FailureKind::Compiler, r"\berror: "),
+            failure(FailureKind::MissingSystemPackage, r"fatal error: \S+\.h: No such file"),
         ];
         definition
     }

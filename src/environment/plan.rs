@@ -64,18 +64,21 @@ impl<'a> Plan<'a> {
             let (language, packages) = (definition.name.clone(), spec.packages.clone());
             return Err(EnvironmentError::NoPackages { language, packages });
         }
+        let as_of = as_of(resolved, subject)?;
         let first = resolved.first_packages();
         let facts = Facts {
             packages: !spec.packages.is_empty(),
             first_packages: !first.is_empty(),
             no_build_isolation: spec.build_isolation == Some(false),
             project: spec.project,
+            as_of: as_of.is_some(),
             tree: &subject.snapshot,
         };
         let mut values = Values::default();
         values.set("workspace", WORKSPACE);
         values.set("head", HEAD);
         values.set("merged", MERGED);
+        values.set("as-of", as_of.unwrap_or_default());
         for (name, path) in &resolved.toolchain.tools {
             let folder = Path::new(path).parent().unwrap_or(Path::new("/"));
             values.set(format!("tool.{name}.folder"), folder.display().to_string());
@@ -138,7 +141,8 @@ impl<'a> Plan<'a> {
             wanted.then(|| values.lists.get(name)).flatten()
         };
         let spec = &self.resolved.spec;
-        Ok(json!({
+        let as_of = used.contains("as-of").then(|| values.single.get("as-of")).flatten();
+        let mut key = json!({
             "language": self.resolved.definition.name,
             "layer": layer,
             "steps": steps,
@@ -151,7 +155,11 @@ impl<'a> Plan<'a> {
             "variables": spec.variables,
             "layers": layers,
             "owner": self.owner,
-        }))
+        });
+        if let (Some(as_of), Some(map)) = (as_of, key.as_object_mut()) {
+            map.insert("as_of".to_owned(), json!(as_of));
+        }
+        Ok(key)
     }
 
     /// The digests of a layer's input files in both trees.
@@ -255,6 +263,33 @@ impl<'a> Plan<'a> {
             out.push(format!("the layer {}", layer.name));
         }
         out
+    }
+}
+
+/// The last moment of the spec's `as_of` day, if it has one and the language's clients can keep it.
+fn as_of(resolved: &Resolved, subject: &BuildSubject) -> Result<Option<String>, EnvironmentError> {
+    let (spec, definition) = (&resolved.spec, &resolved.definition);
+    let Some(day) = &spec.as_of else { return Ok(None) };
+    let unsupported = |help: &str| EnvironmentError::AsOfUnsupported {
+        language: definition.name.clone(),
+        day: day.clone(),
+        help: help.to_owned(),
+    };
+    let Ok(date) = day.parse::<jiff::civil::Date>() else {
+        return Err(unsupported("it is not a day like `2024-05-31`"));
+    };
+    let facts = Facts {
+        packages: !spec.packages.is_empty(),
+        first_packages: false,
+        no_build_isolation: spec.build_isolation == Some(false),
+        project: spec.project,
+        as_of: true,
+        tree: &subject.snapshot,
+    };
+    match &definition.as_of {
+        Some(known) if all_hold(&known.when, &facts) => Ok(Some(format!("{date}T23:59:59Z"))),
+        Some(known) => Err(unsupported(&known.otherwise)),
+        None => Err(unsupported("its definition has no `[as_of]` part")),
     }
 }
 

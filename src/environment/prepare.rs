@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use jiff::civil::Date;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -25,7 +26,7 @@ use super::resolved::Resolved;
 use super::run::{Runner, Watch};
 use super::settings::Settings;
 use crate::engine::BuildPermit;
-use crate::model::{Digest, InfraReason, digest_json};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
 use crate::sandbox::{Mount, Root, Sandbox};
 use crate::store::Held;
 
@@ -126,9 +127,33 @@ impl Environments {
         self.repairer = Some(repairer);
     }
 
+    /// From now on a step that runs gives a sign of life so often.
+    pub fn set_heartbeat(&mut self, every: std::time::Duration) {
+        self.settings.heartbeat = every;
+    }
+
     /// From now on so many changes of failed specs are tried for one tree.
     pub fn set_repairs(&mut self, repairs: u32) {
         self.settings.repairs = repairs;
+    }
+
+    /// From now on nothing is installed that came out after the day of a tree's commit.
+    pub fn set_as_of_commit(&mut self) {
+        self.settings.as_of_commit = true;
+    }
+
+    /// Whether what is installed depends on the day of the commit.
+    pub fn is_as_of_commit(&self) -> bool {
+        self.settings.as_of_commit
+    }
+
+    /// A spec as it is for a commit of that day: bounded by it where that was asked for and the spec says nothing.
+    #[must_use]
+    pub fn dated(&self, mut spec: EnvironmentSpec, day: Option<Date>) -> EnvironmentSpec {
+        if self.settings.as_of_commit && spec.as_of.is_none() {
+            spec.as_of = day.map(|day| day.to_string());
+        }
+        spec
     }
 
     /// From now on steps that need the network are refused, as with the setting `offline`.

@@ -26,6 +26,8 @@ pub(super) struct Aim {
     pub definition: std::sync::Arc<Definition>,
     /// The wanted version, as a prefix.
     pub version: Option<String>,
+    /// The day of the commit.
+    pub date: Option<jiff::civil::Date>,
     /// The strategies that are worth a try, in order.
     pub strategies: Vec<StrategyDefinition>,
     /// What the oracles need beside what the project wants.
@@ -156,6 +158,7 @@ impl<'a> Search<'a> {
             steps: strategy.steps.clone(),
             ..plain_spec(&definition.name, self.aim.version.as_deref())
         };
+        spec = self.environments.dated(spec, self.aim.date);
         for name in &strategy.requirements {
             let wanted = self.wanted(name, &spec).await?;
             for package in wanted.packages {

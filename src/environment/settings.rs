@@ -19,6 +19,8 @@ pub struct Settings {
     pub cache: PathBuf,
     /// Folders of the user's own definitions, which hide those that come with the program.
     pub definitions: Vec<PathBuf>,
+    /// Whether nothing may be installed that came out after the day of the commit. Other bounds of a spec's own stay.
+    pub as_of_commit: bool,
     /// Whether steps that need the network are refused. What is in the cache is used all the same.
     pub offline: bool,
     /// The host's variables that lead to toolchains.
@@ -68,6 +70,7 @@ impl Settings {
         Self {
             cache,
             definitions: Vec::new(),
+            as_of_commit: false,
             offline: false,
             host,
             network: NetworkSettings::default(),

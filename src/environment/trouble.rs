@@ -1,9 +1,14 @@
 //! What failed builds say and what helps, as data: `[[failure]]` and `[[repair]]` of a definition.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::check::fault_of_trouble;
+use super::definition::{DEFINITION_SCHEMA, Definition};
+use super::definitions::parse_toml;
+use super::error::EnvironmentError;
 use crate::model::ProjectMode;
 
 /// A kind of failure and the line by which it is known. The first pattern that matches decides.
@@ -64,6 +69,46 @@ pub struct RepairDefinition {
     pub pattern: String,
     /// What to change.
     pub change: SpecChange,
+}
+
+/// Failures and repairs of all languages: `environments/failures.toml`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct CommonTrouble {
+    /// The version of this shape.
+    schema: u32,
+    /// Failures that go before each definition's own.
+    #[serde(default)]
+    first: Vec<FailureDefinition>,
+    /// Those that go after them.
+    #[serde(default, rename = "failure")]
+    failures: Vec<FailureDefinition>,
+    /// What helps; after each definition's own.
+    #[serde(default, rename = "repair")]
+    repairs: Vec<RepairDefinition>,
+}
+
+impl CommonTrouble {
+    /// Reads the file; an error names it and the line.
+    pub fn parse(file: &Path, text: &str) -> Result<Self, EnvironmentError> {
+        let common: Self = parse_toml(file, text)?;
+        let fail = |line, message| EnvironmentError::Definition { file: file.to_owned(), line, message };
+        if common.schema != DEFINITION_SCHEMA {
+            return Err(fail(None, format!("schema {} is not {DEFINITION_SCHEMA}", common.schema)));
+        }
+        match fault_of_trouble(common.first.iter().chain(&common.failures), &common.repairs) {
+            Some(fault) => Err(fail(fault.line(text), fault.message)),
+            None => Ok(common),
+        }
+    }
+
+    /// A definition with these around its own.
+    pub fn around(&self, mut definition: Definition) -> Definition {
+        definition.failures.splice(0..0, self.first.iter().cloned());
+        definition.failures.extend(self.failures.iter().cloned());
+        definition.repairs.extend(self.repairs.iter().cloned());
+        definition
+    }
 }
 
 /// A change of an environment's spec: what a rule, a model or a person proposes.

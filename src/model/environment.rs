@@ -34,6 +34,9 @@ pub struct EnvironmentSpec {
     /// Shell commands of the build phase, run after the definition's own, without network.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<String>,
+    /// The day (`2024-05-31`) after whose end nothing that is installed may have come out. Absent: no bound.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub as_of: Option<String>,
     /// The root file system that it stands on: the name of a base, an image, or `host`. Absent: what the sandbox takes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
@@ -57,6 +60,7 @@ impl EnvironmentSpec {
             variables: BTreeMap::new(),
             rebuild: Vec::new(),
             steps: Vec::new(),
+            as_of: None,
             base: None,
             system_packages: Vec::new(),
             extra: Extra::new(),

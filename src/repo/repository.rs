@@ -114,6 +114,13 @@ impl Repository {
         Ok(String::from_utf8_lossy(line.trim_ascii_end()).into_owned())
     }
 
+    /// The full id of the commit that is checked out, or that `HEAD` leads to in a bare repository.
+    pub fn head(&self) -> Result<String, RepoError> {
+        let git = self.git()?;
+        let head = git.head().and_then(|head| head.peel_to_commit()).map_err(self.failed("look up `HEAD`"))?;
+        Ok(head.id().to_string())
+    }
+
     /// The day on which a commit was made, by its committer's clock, in UTC.
     pub fn day(&self, commit: &str) -> Result<jiff::civil::Date, RepoError> {
         let git = self.git()?;

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::cache::{Bucket, entry_of};
+use super::cache::{Bucket, entry_of, used};
 use super::lock::{self, Taken};
 use super::scratch::{OWNER, PREFIX, Scratch};
 
@@ -54,7 +54,7 @@ impl Uses {
         Ok(Self(Arc::new(Inner { cache: fs_err::canonicalize(scratch.cache())?, list })))
     }
 
-    /// Says that this process uses the entry in which `path` lies, until the answer is dropped. `None` when it is not
+    /// Says that this process uses the entry in which `path` lies, from now until the answer is dropped. `None` when it is not
     /// there, or is no entry of the cache: then there is nothing to hold.
     ///
     /// # Errors
@@ -64,6 +64,7 @@ impl Uses {
         let Ok(path) = path.canonicalize() else { return Ok(None) };
         let Some(entry) = entry_of(&self.0.cache, &path) else { return Ok(None) };
         self.list(&entry)?;
+        used(&self.0.cache, &entry);
         Ok(Some(Held { uses: self.clone(), entry }))
     }
 

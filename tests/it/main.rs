@@ -8,6 +8,8 @@ mod cli;
 mod configuration;
 mod crash;
 mod docker;
+mod detect;
+mod disk_env;
 mod docs;
 mod environment;
 mod hostile;

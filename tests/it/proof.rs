@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 
 mod failures;
-mod index;
+pub mod index;
 mod records;
 mod repairs;
 mod verb;

@@ -16,7 +16,10 @@ use crate::environment::{Attempt, CommandRepairer, EnvironmentRecord, Failure};
 use crate::model::{CommentId, Instance};
 use crate::report::counted;
 use crate::sandbox::Limits;
-use crate::stage::score::{EnvironmentEnd, EnvironmentEvent, Services, build_environments};
+use crate::stage::score::{EnvironmentEnd, EnvironmentEvent, Look, Services, build_environments};
+
+use super::display::Display;
+use super::{chosen, plan};
 
 /// Find, fetch, build and prove the environments of a benchmark's instances, so that scoring needs no network.
 ///
@@ -41,9 +44,16 @@ pub(super) struct Args {
     /// Environments made at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N", value_parser = score::parse_jobs)]
     jobs: Option<u32>,
+    /// Only tell what would be made, as `redgreen env plan` does.
+    #[arg(long)]
+    dry_run: bool,
     /// Find and prove again what is on record.
     #[arg(long)]
     redo: bool,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    as_of_commit: bool,
     /// Changes of failed recipes to try for one instance; 0 for none [default: 3].
     #[arg(long, value_name = "N")]
     repairs: Option<u32>,
@@ -75,7 +85,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let bench = common::absolute(&args.bench)?;
     let loaded = common::load_benchmark(&bench, &printer)?;
     let globs = score::parse_globs(&args.instances)?;
-    let chosen: Vec<(Instance, Vec<CommentId>)> = loaded
+    let instances: Vec<(Instance, Vec<CommentId>)> = loaded
         .instances
         .iter()
         .filter(|instance| globs.as_ref().is_none_or(|globs| globs.is_match(instance.instance_id.folded())))
@@ -84,7 +94,7 @@ pub(super) fn run(args: Args) -> Outcome {
             (instance.clone(), comments.filter(|id| instance.oracle(id).is_some()).collect())
         })
         .collect();
-    if chosen.is_empty() {
+    if instances.is_empty() {
         return Err(CliError::usage("no instance matches `--instances`")
             .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
             .into());
@@ -102,7 +112,15 @@ pub(super) fn run(args: Args) -> Outcome {
     if args.overrides.is_some() {
         services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
     }
+    if args.dry_run {
+        let surveys = chosen::survey_all(&services, &instances, Look::Through);
+        return plan::show(&surveys, args.json, &printer);
+    }
     settle_repairs(&args, &mut services);
+    let display = Arc::new(Display::new(&printer, instances.len()));
+    if let Some(environments) = Arc::get_mut(&mut services.environments) {
+        environments.set_heartbeat(display.heartbeat());
+    }
     let jobs = score::jobs(args.jobs, &layers)?;
 
     let runtime = runtime()?;
@@ -110,11 +128,13 @@ pub(super) fn run(args: Args) -> Outcome {
     let scheduler = Scheduler::new(jobs);
     let ends = runtime.block_on(async {
         let interrupt = tokio::spawn(stop_on_signal(scheduler.clone()));
-        let tell = Arc::new(move |event: &EnvironmentEvent<'_>| tell(&printer, event));
-        let ends = build_environments(&services, chosen, &scheduler, args.redo, tell).await;
+        let shown = display.clone();
+        let tell = Arc::new(move |event: &EnvironmentEvent<'_>| shown.show(event, line(event)));
+        let ends = build_environments(&services, instances, &scheduler, args.redo, tell).await;
         interrupt.abort();
         ends
     });
+    display.finish();
     let interrupted = ends.iter().any(EnvironmentEnd::is_interrupted);
     let bytes_added = services.environments.bytes_added_since(since);
     // Work on a file system that does not answer must not hold the program.
@@ -152,6 +172,9 @@ fn settle_repairs(args: &Args, services: &mut Services) {
     });
     // Nobody else has them yet.
     if let Some(environments) = Arc::get_mut(&mut services.environments) {
+        if args.as_of_commit {
+            environments.set_as_of_commit();
+        }
         if let Some(repairs) = args.repairs {
             environments.set_repairs(repairs);
         }
@@ -175,10 +198,11 @@ async fn stop_on_signal(scheduler: Scheduler) {
     scheduler.stop.cancel();
 }
 
-fn tell(printer: &Printer, event: &EnvironmentEvent<'_>) {
+/// What is said of an event, in one line.
+fn line(event: &EnvironmentEvent<'_>) -> Option<String> {
     match event {
-        EnvironmentEvent::Started(id) => printer.note(&format!("{id}: begins")),
-        EnvironmentEvent::Step(id, text) => printer.note(&format!("{id}: {text}")),
+        EnvironmentEvent::Started(id) => Some(format!("{id}: begins")),
+        EnvironmentEvent::Step(id, text) => Some(format!("{id}: {text}")),
         EnvironmentEvent::Ended(end) => {
             let id = &end.instance_id;
             match &end.result {
@@ -191,12 +215,12 @@ fn tell(printer: &Printer, event: &EnvironmentEvent<'_>) {
                         (None, true) => "proven".to_owned(),
                         (None, false) => "nothing to prove it by".to_owned(),
                     };
-                    printer.note(&format!("{id}: ready{}{from}, {proven}", by.unwrap_or_default()));
+                    Some(format!("{id}: ready{}{from}, {proven}", by.unwrap_or_default()))
                 }
-                Err(_) if end.is_interrupted() => {}
+                Err(_) if end.is_interrupted() => None,
                 Err(not) => {
                     let known = if not.cached { " (on record, `--redo` tries again)" } else { "" };
-                    printer.note(&format!("{id}: infra, {}: {}{known}", not.why.class.as_str(), not.why.detail));
+                    Some(format!("{id}: infra, {}: {}{known}", not.why.class.as_str(), not.why.detail))
                 }
             }
         }

@@ -76,6 +76,12 @@ impl ChosenOptions {
     pub fn surveys(&self, printer: &Printer, look: Look) -> Result<Vec<Survey>, CliError> {
         let chosen = self.chosen(printer)?;
         let services = self.places.services(&common::absolute(&self.bench)?)?;
-        Ok(chosen.iter().map(|(instance, comments)| survey(&services, instance, comments, look)).collect())
+        Ok(survey_all(&services, &chosen, look))
     }
+}
+
+/// Looks at the environments of instances; from then on nothing of these services uses the network.
+pub(super) fn survey_all(services: &Services, chosen: &[Chosen], look: Look) -> Vec<Survey> {
+    services.environments.give_up_network();
+    chosen.iter().map(|(instance, comments)| survey(services, instance, comments, look)).collect()
 }

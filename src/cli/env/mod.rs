@@ -4,10 +4,12 @@ mod base;
 mod build;
 mod check;
 mod chosen;
+mod display;
 mod du;
 mod export;
 pub(super) mod gc;
 mod import;
+mod detect;
 mod list;
 mod plan;
 mod shell;
@@ -34,6 +36,7 @@ enum Verb {
     Shell(Box<shell::Args>),
     Du(du::Args),
     Gc(gc::Args),
+    Detect(detect::Args),
     List(list::Args),
 }
 
@@ -48,6 +51,7 @@ pub(super) fn run(args: Args) -> Outcome {
         Verb::Shell(args) => shell::run(*args),
         Verb::Du(args) => du::run(args),
         Verb::Gc(args) => gc::run(args),
+        Verb::Detect(args) => detect::run(args),
         Verb::List(args) => list::run(args),
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn claims<'a>(
         })
         .filter(|(_, claim)| claim.weight() > 0)
         .collect();
-    out.sort_by_key(|(_, claim)| std::cmp::Reverse(claim.weight()));
+    out.sort_by_key(|(_, claim)| std::cmp::Reverse((claim.weight(), claim.sources)));
     out
 }
 

@@ -5,7 +5,9 @@ mod claims;
 mod decide;
 mod range;
 mod said;
+mod semver;
 mod tree;
 
 pub use claims::Claim;
 pub use decide::{Alternative, Detected, detect};
+pub(super) use tree::Tree;

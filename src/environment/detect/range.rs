@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 use regex::Regex;
 
+use super::semver::Interval;
 use crate::environment::detection::Grammar;
 use crate::environment::version::{at_least, matches_prefix};
 
@@ -25,7 +26,7 @@ pub(super) struct Range {
 enum Kind {
     /// Alternatives.
     Pep440(Vec<pep440_rs::VersionSpecifiers>),
-    Semver(node_semver::Range),
+    Semver(Vec<Interval>),
     AtLeast(String),
 }
 
@@ -41,7 +42,7 @@ impl Range {
                 let parts = text.split("||").map(|part| pep440(part.trim())).collect::<Result<_, _>>()?;
                 Kind::Pep440(parts)
             }
-            Grammar::Semver => Kind::Semver(node_semver::Range::parse(text).map_err(|error| error.to_string())?),
+            Grammar::Semver => Kind::Semver(super::semver::intervals(text)?),
             Grammar::Minimum => match numbers(text).into_iter().next() {
                 Some(version) if text.trim_start_matches('v').starts_with(&version) => Kind::AtLeast(version),
                 _ => return Err(format!("`{text}` is no version")),
@@ -52,6 +53,9 @@ impl Range {
 
     /// Whether some patch release of `release` (a prefix such as `3.11`) lies in the range.
     pub fn takes(&self, release: &str) -> bool {
+        if let Kind::Semver(intervals) = &self.kind {
+            return super::semver::of_release(release).is_some_and(|own| intervals.iter().any(|i| i.meets(own)));
+        }
         let padded = |fill: &'static str| {
             let parts = release.split('.').chain(std::iter::repeat(fill)).take(3.max(release.split('.').count()));
             parts.collect::<Vec<_>>().join(".")
@@ -72,7 +76,8 @@ impl Range {
         match &self.kind {
             Kind::Pep440(alternatives) => pep440_rs::Version::from_str(version)
                 .is_ok_and(|version| alternatives.iter().any(|specifiers| specifiers.contains(&version))),
-            Kind::Semver(range) => node_semver::Version::parse(version).is_ok_and(|version| range.satisfies(&version)),
+            // Asked of whole releases alone.
+            Kind::Semver(_) => false,
             Kind::AtLeast(minimum) => at_least(version, minimum),
         }
     }
@@ -113,8 +118,9 @@ fn pep440(text: &str) -> Result<pep440_rs::VersionSpecifiers, String> {
             specifiers.push(part.to_owned());
         }
     }
-    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(","))
-        .map_err(|error| error.to_string().lines().next().unwrap_or("not a range").to_owned())
+    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(",")).map_err(|error| {
+        error.to_string().lines().next().unwrap_or("not a range").to_owned()
+    })
 }
 
 /// `>=3.8 <4` is two parts, `>= 3.8` one.
@@ -177,6 +183,12 @@ mod tests {
             ("18.x", &["18"]),
             ("18.17.0", &["18"]),
             (">=18.17.0 <18.18.0", &["18"]),
+            (">= 18", &["18", "20", "22"]),
+            ("16 - 18", &["16", "18"]),
+            ("16 || 18", &["16", "18"]),
+            ("v18", &["18"]),
+            ("~18.1", &["18"]),
+            ("", &releases),
             ("*", &releases),
         ] {
             assert_eq!(taken(Grammar::Semver, text, &releases), expected, "{text}");
@@ -193,6 +205,13 @@ mod tests {
             (Grammar::Pep440, "^"),
             (Grammar::Pep440, "^x"),
             (Grammar::Semver, "latest and greatest"),
+            (Grammar::Semver, "~xx0x"),
+            (Grammar::Semver, "^x.1"),
+            (Grammar::Semver, ">x.2.3"),
+            (Grammar::Semver, ">=18 <"),
+            (Grammar::Semver, "1.2.3.4"),
+            (Grammar::Semver, "16 - "),
+            (Grammar::Semver, "18 workspace:*"),
             (Grammar::Minimum, "stable"),
             (Grammar::Minimum, ""),
         ] {
@@ -203,9 +222,13 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn no_text_makes_it_panic(text in "\\PC{0,60}", odd in "[0-9.^~<>=!*x|, -]{0,40}") {
+        fn no_text_makes_it_panic(
+            text in "\\PC{0,60}",
+            odd in "[0-9.^~<>=!*x|, -]{0,40}",
+            node in "((\\^|~|~>|=|>|>=|<|<=)? ?v?(x|\\*|[0-9]{1,3})(\\.(x|X|\\*|[0-9]{1,3})){0,2}(-[a-z0-9.]{1,4})?( | - | \\|\\| )){0,4}",
+        ) {
             for grammar in [Grammar::Pep440, Grammar::Semver, Grammar::Minimum] {
-                for text in [&text, &odd] {
+                for text in [&text, &odd, &node] {
                     if let Ok(range) = Range::parse(grammar, text) {
                         range.takes("3.11");
                         range.takes("20");

@@ -11,11 +11,11 @@ const MAX_MATCHES: usize = 64;
 
 /// A folder with a project.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tree<'a>(pub &'a Path);
+pub(in crate::environment) struct Tree<'a>(pub &'a Path);
 
 /// A file of a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct TreeFile {
+pub(in crate::environment) struct TreeFile {
     /// Its path in the tree.
     pub path: String,
     /// Its text; bytes that are no UTF-8 are replaced.

@@ -29,7 +29,9 @@ pub(super) async fn resolve_own(
     step: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<Option<Resolved>, Unavailable> {
-    let Some(spec) = instance.environment.clone().filter(|_| services.overrides.is_empty()) else { return Ok(None) };
+    // What is bounded by the commit's day is known only with the commit.
+    let early = services.overrides.is_empty() && !services.environments.is_as_of_commit();
+    let Some(spec) = instance.environment.clone().filter(|_| early) else { return Ok(None) };
     let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
         let version = spec.version.as_deref().unwrap_or_default();
         let resolved = environments.resolve_with(&spec, told, stop);
@@ -89,6 +91,7 @@ pub(super) async fn choose(
         (None, None) => None,
     };
     if let Some((spec, source)) = given {
+        let spec = services.environments.dated(spec, Some(trees.day));
         let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
             let version = spec.version.as_deref().unwrap_or_default();
             let resolved = environments.resolve_with(&spec, told, stop);
@@ -102,7 +105,8 @@ pub(super) async fn choose(
     match services.environments.accept(&request, redo, step, cancel).await {
         Ok(Some(accepted)) => Ok(Chosen::Found(accepted)),
         Ok(None) => {
-            let (frameworks, spec) = (frameworks.clone(), bare_spec(&frameworks, &job.instance.language));
+            let spec = bare_spec(&frameworks, &job.instance.language);
+            let (frameworks, spec) = (frameworks.clone(), services.environments.dated(spec, Some(trees.day)));
             let bare = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
                 // Made first where it is missing; the next call then only finds it.
                 let made = environments.resolve_with(&spec, told, stop);
@@ -148,9 +152,10 @@ pub(super) fn foresee(
         Some(Foreseen::Search(format!("the base {} is not made yet", error.base_to_make()?)))
     };
     if let Some(spec) = overridden.or(instance.environment.as_ref()) {
-        return match base_first(spec) {
+        let spec = environments.dated(spec.clone(), Some(day));
+        return match base_first(&spec) {
             Some(first) => Ok(first),
-            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, spec)?))),
+            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, &spec)?))),
         };
     }
     let frameworks = frameworks(instance, comments);
@@ -169,7 +174,7 @@ pub(super) fn foresee(
             Foreseen::Search(format!("to be found: {}{version}, by {}", detected.language, ways.join(", ")))
         }
         Known::Bare => {
-            let spec = bare_spec(&frameworks, &instance.language);
+            let spec = environments.dated(bare_spec(&frameworks, &instance.language), Some(day));
             if let Some(first) = base_first(&spec) {
                 return Ok(first);
             }

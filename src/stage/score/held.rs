@@ -4,7 +4,7 @@ use super::prepare::{Unavailable, disk, of_repo};
 use super::run::Services;
 use crate::repo::{RepoSources, Repository, Snapshot};
 use crate::store::Held;
-use crate::store::cache::{self, Bucket};
+use crate::store::cache::Bucket;
 
 /// How often something is made again that went between its making and its use.
 const TRIES: usize = 3;
@@ -20,7 +20,6 @@ pub(super) fn repository(
         let held = services.uses.hold(repository.place()).map_err(|e| disk(&e.to_string()))?;
         // A mirror is nobody's to delete.
         if repository.place().exists() {
-            cache::used(&services.cache, repository.place());
             return Ok((repository, held));
         }
     }
@@ -37,7 +36,6 @@ pub(super) fn tree(
     for _ in 0..TRIES {
         let tree = repository.snapshot(commit, &bucket, services.sandbox.owner()).map_err(|e| of_repo(&e))?;
         if let Some(held) = services.uses.hold(&tree.dir).map_err(|e| disk(&e.to_string()))? {
-            cache::used(&services.cache, &tree.dir);
             return Ok((tree, held));
         }
     }

@@ -19,7 +19,7 @@ pub struct Package {
     pub requires: &'static [&'static str],
 }
 
-const fn package(name: &'static str, version: &'static str) -> Package {
+pub const fn package(name: &'static str, version: &'static str) -> Package {
     Package { name, version, files: &[], yanked: None, requires: &[] }
 }
 
@@ -73,12 +73,8 @@ fn usual() -> Vec<Package> {
         package("setuptools", "69.0.0"),
         // For single fixtures.
         Package { files: &[("steady.py", "VALUE = 1\n")], ..package("steady", "1.0") },
-        Package {
-            files: &[("withdrawn.py", "VALUE = 1\n")],
-            yanked: Some("broken metadata"),
-            ..package("withdrawn", "1.0")
-        },
-        Package { files: &[("unlisted.py", "VALUE = 1\n")], ..package("unlisted", "2.0") },
+        Package { files: &[("withdrawn.py", "VALUE = 1\n")], yanked: Some("broken metadata"), ..package("withdrawn", "1.0") },
+        Package { files: &[("six.py", "VALUE = 1\n")], ..package("six", "1.16.0") },
         Package { requires: &["steady>=2"], ..package("upper", "1.0") },
     ]
 }

@@ -1,5 +1,6 @@
 //! Failed recipes that are changed until they work: by rules of the definitions, by whoever proposes something.
 
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use redgreen::environment::{Attempt, FailureKind, Proposal, ProposalFuture, RepairRequest, Repairer, SpecChange};
@@ -39,6 +40,15 @@ impl Repairer for Scripted {
         let answer = self.answers.lock().unwrap().pop();
         Box::pin(std::future::ready(Ok(answer.unwrap_or_else(|| Proposal::GiveUp("at my wits' end".to_owned())))))
     }
+}
+
+/// The definitions with one more rule, as a person adds it.
+fn with_rule(folder: &std::path::Path, rule: &str) -> Vec<PathBuf> {
+    let own = fs_err::read_to_string(crate::support::root().join("environments/python.toml")).unwrap();
+    // The first rule that fits is taken: the new one goes before those that are there.
+    let place = own.find("[[repair]]").unwrap();
+    fs_err::write(folder.join("python.toml"), format!("{}{rule}\n{}", &own[..place], &own[place..])).unwrap();
+    vec![folder.to_owned()]
 }
 
 /// A project whose install wants a variable that nobody can know.
@@ -119,8 +129,7 @@ async fn a_withdrawn_version_is_pinned_by_a_rule() {
         ..Project::named("faithful")
     };
     let accepted = yard.accept(&yard.request(&project)).await;
-    let accepted =
-        accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
     let first = accepted.record.attempts[0].failure.as_ref().unwrap();
     assert_eq!(first.kind, FailureKind::Yanked, "{first:#?}");
     assert!(accepted.resolved.spec.packages.contains(&"withdrawn==1.0".to_owned()), "{:?}", accepted.resolved.spec);
@@ -131,12 +140,91 @@ async fn a_withdrawn_version_is_pinned_by_a_rule() {
 #[tokio::test]
 async fn a_module_that_nobody_declared_is_installed_by_a_rule() {
     let Some(yard) = Yard::new("a_module_that_nobody_declared_is_installed_by_a_rule") else { return };
-    let project =
-        Project { files: &[("forgetful/__init__.py", "import unlisted\nVALUE = 42\n")], ..Project::named("forgetful") };
+    let project = Project {
+        files: &[("forgetful/__init__.py", "import six\nVALUE = 42\n")],
+        ..Project::named("forgetful")
+    };
     let accepted = yard.accept(&yard.request(&project)).await;
-    let accepted =
-        accepted.unwrap_or_else(|r| panic!("{:#?}\n{}", r.failure, String::from_utf8_lossy(&r.log))).unwrap();
-    assert!(accepted.resolved.spec.packages.contains(&"unlisted".to_owned()), "{:?}", accepted.resolved.spec);
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert!(accepted.resolved.spec.packages.contains(&"six".to_owned()), "{:?}", accepted.resolved.spec);
     let by = accepted.record.attempts.last().unwrap().repair.as_ref().unwrap().by.clone();
     assert!(by.starts_with("rule "), "{by}");
+}
+
+#[tokio::test]
+async fn a_missing_header_that_the_tree_brings_is_found_by_a_rule() {
+    let name = "a_missing_header_that_the_tree_brings_is_found_by_a_rule";
+    let folder = tempfile::tempdir().unwrap();
+    let rule = r#"
+[[repair]]
+name = "headers that the tree brings"
+pattern = 'fatal error: (lantern)_\w+\.h: No such file'
+change = { variables = { CPATH = "/workspace/vendor/$1" } }
+"#;
+    let Some(yard) = Yard::with(name, |settings| settings.definitions = with_rule(folder.path(), rule)) else { return };
+    let project = Project {
+        install: "    import subprocess, sys\n    subprocess.check_call([\"cc\", \"-c\", \"fast.c\", \"-o\", \"/tmp/fast.o\"])\n    \
+                  open(\"bringsheader/_built.py\", \"w\").write(\"VALUE = 42\\n\")",
+        files: &[
+            ("bringsheader/__init__.py", "from ._built import VALUE\n"),
+            ("fast.c", "#include <lantern_near.h>\n"),
+            ("vendor/lantern/lantern_near.h", "\n"),
+        ],
+        ..Project::named("bringsheader")
+    };
+    let accepted = yard.accept(&yard.request(&project)).await;
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    let attempts = &accepted.record.attempts;
+    assert_eq!(story(attempts), [(None, false), (Some("rule headers that the tree brings"), true)]);
+    assert_eq!(attempts[0].failure.as_ref().unwrap().kind, FailureKind::MissingSystemPackage);
+    assert_eq!(accepted.resolved.spec.variables["CPATH"], "/workspace/vendor/lantern");
+}
+
+#[tokio::test]
+async fn an_impossible_range_is_lowered_by_a_rule() {
+    let name = "an_impossible_range_is_lowered_by_a_rule";
+    let folder = tempfile::tempdir().unwrap();
+    let rule = r#"
+[[repair]]
+name = "steady as it was"
+pattern = 'No matching distribution found for (steady)>=99'
+change = { packages = ["$1==1.0"] }
+"#;
+    let Some(yard) = Yard::with(name, |settings| settings.definitions = with_rule(folder.path(), rule)) else { return };
+    let project = Project {
+        files: &[
+            (
+                "pyproject.toml",
+                "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n\n[project]\n\
+                 name = \"toohigh\"\nversion = \"1.0\"\n\n[project.optional-dependencies]\ntest = [\"steady>=99\"]\n",
+            ),
+            ("tests/test_value.py", "import steady\nimport toohigh\n\ndef test_value():\n    assert toohigh.VALUE == 42\n"),
+        ],
+        ..Project::named("toohigh")
+    };
+    let accepted = yard.accept(&yard.request(&project)).await;
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    let attempts = &accepted.record.attempts;
+    assert_eq!(story(attempts), [(None, false), (Some("rule steady as it was"), true)]);
+    assert_eq!(attempts[0].failure.as_ref().unwrap().kind, FailureKind::NoSuchVersion);
+    assert!(accepted.resolved.spec.packages.contains(&"steady==1.0".to_owned()));
+}
+
+#[tokio::test]
+async fn an_install_that_hangs_is_repaired_by_the_scripted_repairer() {
+    let name = "an_install_that_hangs_is_repaired_by_the_scripted_repairer";
+    let wall = std::time::Duration::from_secs(8);
+    let Some(yard) = Yard::with(name, |settings| settings.build_limits.wall = wall) else { return };
+    let scripted = Scripted::saying(&[json!({"variables": {"LANTERN_WAIT": "no"}})]);
+    let yard = yard.repaired_by(scripted.clone());
+    let project = Project {
+        install: "    import os, time\n    os.environ.get(\"LANTERN_WAIT\") == \"no\" or time.sleep(100000)\n    \
+                  open(\"patient/_built.py\", \"w\").write(\"VALUE = 42\\n\")",
+        files: &[("patient/__init__.py", "from ._built import VALUE\n")],
+        ..Project::named("patient")
+    };
+    let accepted = yard.accept(&yard.request(&project)).await;
+    let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert_eq!(scripted.asked()[0]["failure"]["kind"], "deadline");
+    assert_eq!(accepted.record.attempts.last().unwrap().repair.as_ref().unwrap().by, "repairer");
 }

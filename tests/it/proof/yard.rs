@@ -1,14 +1,16 @@
 //! A cache, a sandbox and the environments that are found with them, for trees that are written here.
 
-use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use redgreen::environment::{
-    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings,
+    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings, detect,
 };
 use redgreen::sandbox::Sandbox;
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
+use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::index::INDEX;
@@ -98,6 +100,53 @@ impl Project {
     }
 }
 
+/// A cache with the installer in it, made once: it takes longer than all the rest.
+static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
+    let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proof-cache");
+    let config = LocalConfig::new(env!("CARGO_BIN_EXE_redgreen"), cache.join("scratch"));
+    let sandbox: Arc<dyn Sandbox> = Arc::new(LocalSandbox::new(config).unwrap());
+    let mut settings = Settings::new(cache.clone(), HostVariables::pick(std::env::vars()));
+    settings.network = index_at(&INDEX.as_ref()?.url());
+    let environments = Environments::new(settings, sandbox).unwrap();
+    // Whatever Python is taken for a tree that says nothing.
+    let tree = tempfile::tempdir().unwrap();
+    let detected = detect(environments.definitions(), tree.path(), None, Some("python")).unwrap();
+    let resolved = detected.versions().find_map(|version| {
+        let spec = json!({"language": "python", "version": version, "packages": ["pytest"], "project": "editable"});
+        environments.resolve(&serde_json::from_value(spec).unwrap()).ok()
+    })?;
+    let subject =
+        BuildSubject { snapshot: tree.path().to_owned(), tree: "none".to_owned(), merged: None, merged_tree: None };
+    // There is nothing to build: only the layers below are wanted.
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let never = CancellationToken::new();
+    let prepare = environments.prepare(&resolved, &subject, &|_| {}, &never);
+    std::thread::scope(|scope| {
+        let _ = scope.spawn(|| runtime.block_on(prepare).is_ok()).join();
+    });
+    Some(cache.join("layers-v1"))
+});
+
+/// The layers of one cache in another: the files are the same ones, as nobody writes to them.
+fn link_folder(layers: &Path, cache: &Path) {
+    for kind in ["python-pip", "python-backend", "python-python"] {
+        let (from, to) = (layers.join(kind), cache.join("layers-v1").join(kind));
+        // What begins with a dot is being made, by another process of tests.
+        let whole = |entry: &walkdir::DirEntry| entry.depth() != 1 || !entry.file_name().to_string_lossy().starts_with('.');
+        for entry in walkdir::WalkDir::new(&from).into_iter().filter_entry(whole).flatten() {
+            let target = to.join(entry.path().strip_prefix(&from).unwrap());
+            if entry.file_type().is_dir() {
+                fs_err::create_dir_all(&target).unwrap();
+                let meta = entry.metadata().unwrap();
+                std::os::unix::fs::chown(&target, Some(meta.uid()), Some(meta.gid())).unwrap();
+                fs_err::set_permissions(&target, meta.permissions()).unwrap();
+            } else {
+                fs_err::hard_link(entry.path(), &target).unwrap();
+            }
+        }
+    }
+}
+
 /// A room to find environments in.
 pub struct Yard {
     pub folder: tempfile::TempDir,
@@ -118,10 +167,14 @@ impl Yard {
             loudly(&format!("LEFT OUT, as there is no python3: {test}"));
             return None;
         };
-        let folder = tempfile::tempdir().unwrap();
+        let folder = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
         let config = LocalConfig::new(env!("CARGO_BIN_EXE_redgreen"), folder.path().join("scratch"));
         let sandbox: Arc<dyn Sandbox> = Arc::new(LocalSandbox::new(config).unwrap());
-        let mut settings = Settings::new(folder.path().join("cache"), HostVariables::pick(std::env::vars()));
+        let cache = folder.path().join("cache");
+        if let Some(warm) = WARM.as_ref() {
+            link_folder(warm, &cache);
+        }
+        let mut settings = Settings::new(cache, HostVariables::pick(std::env::vars()));
         settings.network = index_at(&index.url());
         edit(&mut settings);
         let environments = Environments::new(settings, sandbox.clone()).unwrap();
@@ -198,7 +251,7 @@ impl Yard {
 pub fn index_at(url: &str) -> NetworkSettings {
     let variables = [
         ("PIP_INDEX_URL", url),
-        ("PIP_RETRIES", "0"),
+        ("PIP_RETRIES", "1"),
         ("PIP_DEFAULT_TIMEOUT", "30"),
         ("no_proxy", "127.0.0.1"),
         ("NO_PROXY", "127.0.0.1"),

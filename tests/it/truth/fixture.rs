@@ -168,7 +168,7 @@ pub fn commits(
     (head, merged)
 }
 
-fn write(folder: &Path, files: &BTreeMap<String, String>) {
+pub fn write(folder: &Path, files: &BTreeMap<String, String>) {
     for (path, text) in files {
         let path = folder.join(path);
         fs_err::create_dir_all(path.parent().unwrap()).unwrap();
@@ -177,7 +177,7 @@ fn write(folder: &Path, files: &BTreeMap<String, String>) {
 }
 
 /// The `git` program with nobody's configuration, and pinned names and dates.
-fn git(repository: &Path, arguments: &[&str]) -> String {
+pub fn git(repository: &Path, arguments: &[&str]) -> String {
     let mut command = Command::new("git");
     command.args(arguments).current_dir(repository);
     command.env("GIT_CONFIG_NOSYSTEM", "1").env("GIT_CONFIG_GLOBAL", "/dev/null");
