@@ -297,7 +297,13 @@ pub enum SandboxError {
     NoBase,
     /// The container engine refused, broke off or stalled.
     #[error(transparent)]
-    Engine(#[from] docker::EngineError),
+    Engine(Box<docker::EngineError>),
+}
+
+impl From<docker::EngineError> for SandboxError {
+    fn from(error: docker::EngineError) -> Self {
+        Self::Engine(Box::new(error))
+    }
 }
 
 impl SandboxError {

@@ -92,6 +92,7 @@ fn ownerless(bucket: &Path) -> Vec<(PathBuf, std::fs::File)> {
 
 /// Removes a folder. Its lock goes last: without one that is held, another start tries again.
 fn remove(folder: &Path) {
+    let_go_of_mounts(folder);
     for entry in fs_err::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name() != OWNER {
             reap::remove(&entry.path());
@@ -105,9 +106,55 @@ fn remove(folder: &Path) {
     }
 }
 
+/// Lets go of what is mounted below a folder: memory that a process had mounted for a container and died.
+fn let_go_of_mounts(folder: &Path) {
+    let text = fs_err::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // The last ones lie on top of the others.
+    for place in mounts_below(&text, folder).iter().rev() {
+        let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::DETACH);
+    }
+}
+
+/// The mount points below a folder, by the text of `/proc/self/mountinfo`, in which odd characters are octal numbers.
+fn mounts_below(text: &str, folder: &Path) -> Vec<PathBuf> {
+    let plain = |field: &str| {
+        let mut out = Vec::new();
+        let mut rest = field.as_bytes();
+        while let Some((&byte, after)) = rest.split_first() {
+            let number =
+                after.get(..3).and_then(|digits| u8::from_str_radix(std::str::from_utf8(digits).ok()?, 8).ok());
+            match number {
+                Some(number) if byte == b'\\' => {
+                    out.push(number);
+                    rest = &after[3..];
+                }
+                _ => {
+                    out.push(byte);
+                    rest = after;
+                }
+            }
+        }
+        PathBuf::from(<std::ffi::OsString as std::os::unix::ffi::OsStringExt>::from_vec(out))
+    };
+    let points = text.lines().filter_map(|line| line.split(' ').nth(4)).map(plain);
+    points.filter(|point| point.starts_with(folder) && point != folder).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn mounts_below_a_folder_are_found_by_their_plain_names() {
+        let text = "22 1 254:0 / / rw - ext4 /dev/vda rw\n\
+                    90 22 0:50 / /c/process-a/docker-1/memory rw,nosuid - tmpfs tmpfs rw\n\
+                    91 22 0:51 / /c/process-a\\040b/memory rw - tmpfs tmpfs rw\n\
+                    92 22 0:52 / /c/process-ab rw - tmpfs tmpfs rw\n";
+        let below = |folder: &str| mounts_below(text, Path::new(folder));
+        assert_eq!(below("/c/process-a"), [Path::new("/c/process-a/docker-1/memory")]);
+        assert_eq!(below("/c/process-a b"), [Path::new("/c/process-a b/memory")]);
+        assert!(below("/c/process-ab").is_empty());
+    }
 
     fn processes(cache: &Path) -> Vec<PathBuf> {
         let entries = fs_err::read_dir(Bucket::Scratch.path(cache)).unwrap().map(|e| e.unwrap().path());

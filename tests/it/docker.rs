@@ -1,16 +1,17 @@
 //! The Docker sandbox, driven for real through the engine of this machine.
 //!
 //! Where no engine answers the tests say so and are left out; with `REDGREEN_REQUIRE_DOCKER=1` that is a failure. Their
-//! base is made of Debian packages once for all of them.
+//! base is made of Debian packages once for all of them, into the target folder.
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
 
-mod base;
+pub mod base;
 mod command;
-mod leftovers;
+pub mod leftovers;
 mod limits;
 mod mounts;
 mod rights;
+pub mod score;
 
 use std::collections::BTreeMap;
 use std::path::Path;

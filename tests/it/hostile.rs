@@ -44,4 +44,26 @@ macro_rules! tables {
     };
 }
 
+/// The same in containers: the Python tables wherever an engine answers, the others where their bases may be made.
+mod container {
+    macro_rules! contained {
+        ($($table:ident),* $(,)?) => {
+            $(#[test] fn $table() { super::agrees_with_its_table(stringify!($table), super::Level::Container); })*
+        };
+    }
+    contained!(limits, processes, exits, forgery, files, tree, network, kernel, patches);
+
+    #[test]
+    #[ignore = "makes a base with Rust: minutes"]
+    fn rust() {
+        super::agrees_with_its_table("rust", super::Level::Container);
+    }
+
+    #[test]
+    #[ignore = "makes a base with Node: minutes"]
+    fn node() {
+        super::agrees_with_its_table("node", super::Level::Container);
+    }
+}
+
 tables!(limits, processes, exits, forgery, files, tree, network, kernel, patches, rust, node);

@@ -206,8 +206,12 @@ mod tests {
 
     #[test]
     fn impossible_commands_are_refused() {
-        for bad in [task(&[], &[], false), task(&[""], &[], false), task(&["a\0"], &[], false), task(&["a"], &[("", "x")], false)]
-        {
+        for bad in [
+            task(&[], &[], false),
+            task(&[""], &[], false),
+            task(&["a\0"], &[], false),
+            task(&["a"], &[("", "x")], false),
+        ] {
             assert!(command(&bad, Circumstances { image: &[], init: true, marker: "", attended: false }).is_err());
         }
         let own = task(&["a"], &[(RESULT_FD_VARIABLE, "1"), (TOKEN_FD_VARIABLE, "1")], false);

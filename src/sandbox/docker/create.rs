@@ -180,7 +180,10 @@ mod tests {
         let host = body.host_config.unwrap();
         assert_eq!((host.memory, host.memory_swap, host.pids_limit), (Some(1 << 20), Some(1 << 20), Some(8)));
         assert_eq!((host.network_mode.as_deref(), host.readonly_rootfs), (Some("none"), Some(true)));
-        assert_eq!((host.cap_drop.unwrap().join(","), host.security_opt.unwrap().join(",")), ("ALL".into(), "no-new-privileges".into()));
+        assert_eq!(
+            (host.cap_drop.unwrap().join(","), host.security_opt.unwrap().join(",")),
+            ("ALL".into(), "no-new-privileges".into())
+        );
         assert_eq!((host.privileged, host.cap_add, host.devices, host.binds), (None, None, None, None));
         let cpu = host.ulimits.unwrap().into_iter().find(|one| one.name.as_deref() == Some("cpu")).unwrap();
         assert_eq!((cpu.soft, cpu.hard), (Some(2), Some(3)));

@@ -17,7 +17,7 @@ use super::reaper;
 use super::run::{Mode, Shared, run};
 use super::trial::{Trial, trial};
 use crate::sandbox::local::{HOME, Identity, ROOT_MODE_ID};
-use crate::sandbox::{COPY, Exit, Isolation, RunFuture, Sandbox, SandboxError, Seat, Task};
+use crate::sandbox::{COPY, Exit, Isolation, Listener, RunFuture, Sandbox, SandboxError, Seat, Task};
 
 /// How long the end of the process waits for containers that are being removed.
 const LAST: Duration = Duration::from_secs(30);
@@ -85,7 +85,13 @@ impl DockerSandbox {
         })
     }
 
-    fn spawn<'a>(&'a self, task: &'a Task, seat: Option<Seat>, cancel: &'a CancellationToken) -> RunFuture<'a> {
+    fn spawn<'a>(
+        &'a self,
+        task: &'a Task,
+        seat: Option<Seat>,
+        listener: Option<Listener>,
+        cancel: &'a CancellationToken,
+    ) -> RunFuture<'a> {
         Box::pin(async move {
             let Some(runtime) = &self.runtime else {
                 return Err(SandboxError::Helper("the sandbox has ended".to_owned()));
@@ -93,7 +99,7 @@ impl DockerSandbox {
             // Also when the caller drops this future: then the container goes in the background.
             let stop = cancel.child_token();
             let _guard = stop.clone().drop_guard();
-            let running = runtime.spawn(run(self.shared.clone(), task.clone(), seat, stop));
+            let running = runtime.spawn(run(self.shared.clone(), task.clone(), seat, listener, stop));
             let ended: Result<Result<Exit, SandboxError>, _> = running.await;
             ended.unwrap_or_else(|error| Err(SandboxError::Helper(error.to_string())))
         })
@@ -124,17 +130,22 @@ impl Sandbox for DockerSandbox {
     }
 
     fn run<'a>(&'a self, task: &'a Task, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        self.spawn(task, None, cancel)
+        self.spawn(task, None, None, cancel)
+    }
+
+    fn run_heard<'a>(&'a self, task: &'a Task, listener: Listener, cancel: &'a CancellationToken) -> RunFuture<'a> {
+        self.spawn(task, None, Some(listener), cancel)
     }
 
     fn attend<'a>(&'a self, task: &'a Task, seat: Seat, cancel: &'a CancellationToken) -> RunFuture<'a> {
-        self.spawn(task, Some(seat), cancel)
+        self.spawn(task, Some(seat), None, cancel)
     }
 }
 
 /// A runtime of our own: an engine's connections belong to the runtime that made them.
 pub(super) fn runtime() -> Result<tokio::runtime::Runtime, SandboxError> {
-    let built = tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("docker").enable_all().build();
+    let built =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).thread_name("docker").enable_all().build();
     built.map_err(setup("start the runtime of the Docker sandbox"))
 }
 
@@ -145,7 +156,9 @@ pub(super) fn on<T: Send>(
 ) -> Result<T, SandboxError> {
     std::thread::scope(|scope| {
         let thread = scope.spawn(|| runtime.block_on(work));
-        thread.join().unwrap_or_else(|_| Err(SandboxError::Helper("the Docker sandbox broke while it started".to_owned())))
+        thread
+            .join()
+            .unwrap_or_else(|_| Err(SandboxError::Helper("the Docker sandbox broke while it started".to_owned())))
     })
 }
 

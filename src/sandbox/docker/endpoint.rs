@@ -175,14 +175,15 @@ fn of_context(around: &Surroundings, name: &str, origin: String) -> Result<Candi
     let id: String = Sha256::digest(name.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect();
     let file = folder.join("contexts/meta").join(&id).join("meta.json");
     let text = fs::read_to_string(&file).map_err(|error| broken(error.to_string()))?;
-    let meta: Meta =
-        serde_json::from_str(&text).map_err(|error| broken(format!("`{}`: {error}", file.display())))?;
+    let meta: Meta = serde_json::from_str(&text).map_err(|error| broken(format!("`{}`: {error}", file.display())))?;
     let found = meta.endpoints.get("docker");
     let found = found.ok_or_else(|| broken(format!("`{}` names no `docker` endpoint", file.display())))?;
     let keys = folder.join("contexts/tls").join(&id).join("docker");
     let files = keys.is_dir().then(|| Certificates::in_folder(&keys));
     if found.unverified && files.is_some() {
-        return Err(broken("it asks for TLS without a check of the engine's certificate; name the `ca.pem`".to_owned()));
+        return Err(broken(
+            "it asks for TLS without a check of the engine's certificate; name the `ca.pem`".to_owned(),
+        ));
     }
     let origin = format!("the context `{name}` of {origin}");
     Ok(Candidate { endpoint: parse(&found.host, files, &origin)?, origin })
@@ -224,10 +225,13 @@ mod tests {
         assert_eq!(only(&host("unix:///run/x.sock")), Endpoint::Unix("/run/x.sock".into()));
         assert_eq!(only(&host("tcp://h:2375/")), Endpoint::Tcp("h:2375".to_owned()));
         assert_eq!(only(&host("h:2375")), Endpoint::Tcp("h:2375".to_owned()));
-        for (bad, part) in
-            [("ssh://h", "forward"), ("npipe:////./pipe/x", "unix:///path"), ("unix://x", "begin"), ("tcp://", "nothing"),
-             ("https://h:2376", "DOCKER_CERT_PATH")]
-        {
+        for (bad, part) in [
+            ("ssh://h", "forward"),
+            ("npipe:////./pipe/x", "unix:///path"),
+            ("unix://x", "begin"),
+            ("tcp://", "nothing"),
+            ("https://h:2376", "DOCKER_CERT_PATH"),
+        ] {
             let error = candidates(&host(bad)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("DOCKER_HOST"), "{error}");
         }
@@ -258,8 +262,7 @@ mod tests {
             fs::write(path, text).unwrap();
         };
         write("config.json", r#"{"auths":{},"currentContext":"far"}"#);
-        let mut around =
-            Surroundings { configuration: Some(folder.path().to_owned()), ..Surroundings::default() };
+        let mut around = Surroundings { configuration: Some(folder.path().to_owned()), ..Surroundings::default() };
         let error = candidates(&around).unwrap_err().to_string();
         assert!(error.contains("`far`") && error.contains("config.json"), "{error}");
         // As `printf far | sha256sum` says.

@@ -54,7 +54,6 @@ impl RunFolder {
         self.memory
     }
 
-
     fn place(&self) -> PathBuf {
         self.folder.path().join(MEMORY)
     }

@@ -92,7 +92,8 @@ async fn find(
         other => return Ok(other?),
     }
     let Some(archive) = archive else {
-        let reason = format!("the base `{digest}` has neither an image nor an archive; make it again: `redgreen env base`");
+        let reason =
+            format!("the base `{digest}` has neither an image nor an archive; make it again: `redgreen env base`");
         return Err(SandboxError::Unavailable { reason });
     };
     let _turn = turn(&locks.join(format!("docker-{}.lock", tag(digest)))).await?;

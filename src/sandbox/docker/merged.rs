@@ -113,7 +113,8 @@ impl Merged {
     /// Makes the directories above `path` in the topmost layer, as they are in the layers below.
     fn copy_up_parents(&self, path: &Path) -> io::Result<()> {
         let Some(top) = self.layers.first() else { return Ok(()) };
-        let mut parents: Vec<&Path> = path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()).collect();
+        let mut parents: Vec<&Path> =
+            path.ancestors().skip(1).filter(|parent| !parent.as_os_str().is_empty()).collect();
         parents.reverse();
         for parent in parents {
             let own = top.join(parent);
@@ -283,7 +284,9 @@ mod tests {
                     let at = format!("{at}/{}", name.to_str().unwrap());
                     match found {
                         Found::Directory(parts) => walk(merged, &parts, &at, out),
-                        Found::Other(path) => out.push(format!("{at}={}", fs::read_to_string(path).unwrap_or_default())),
+                        Found::Other(path) => {
+                            out.push(format!("{at}={}", fs::read_to_string(path).unwrap_or_default()))
+                        }
                     }
                 }
             }

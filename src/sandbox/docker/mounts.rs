@@ -87,7 +87,8 @@ pub fn prepare(task: &Task, ways: &Ways, labels: &HashMap<String, String>) -> Re
     for (number, mount) in task.mounts.iter().enumerate() {
         let target = mount.target();
         let step = || format!("mount at `{}`", target.display());
-        let relative = target.strip_prefix("/").map_err(|_| setup(&step())(io::Error::from_raw_os_error(libc::EINVAL)))?;
+        let relative =
+            target.strip_prefix("/").map_err(|_| setup(&step())(io::Error::from_raw_os_error(libc::EINVAL)))?;
         below(relative).map_err(setup(&step()))?;
         let is_directory = match mount {
             Mount::Overlay { .. } => true,
@@ -126,7 +127,9 @@ pub fn prepare(task: &Task, ways: &Ways, labels: &HashMap<String, String>) -> Re
     // An engine would make a missing current directory, as root's.
     if let Some((outer, merged)) = places.iter().rev().find(|(outer, _)| task.cwd.starts_with(outer))
         && let Ok(path) = task.cwd.strip_prefix(outer)
-        && !task.mounts.iter().any(|mount| task.cwd.starts_with(mount.target()) && mount.target().starts_with(outer) && mount.target() != *outer)
+        && !task.mounts.iter().any(|mount| {
+            task.cwd.starts_with(mount.target()) && mount.target().starts_with(outer) && mount.target() != *outer
+        })
         && merged.find(path).map_err(setup("look for the current directory"))?.is_none()
     {
         let step = format!("enter `{}`", task.cwd.display());
@@ -183,7 +186,9 @@ impl Prepared {
             }
             None => {
                 let make = |name: String, mode| {
-                    self.folder.directory(&name, mode, ways.owner).map_err(setup(&format!("make the directory `{name}`")))
+                    self.folder
+                        .directory(&name, mode, ways.owner)
+                        .map_err(setup(&format!("make the directory `{name}`")))
                 };
                 let made = (make(format!("upper{number}"), mode)?, make(format!("work{number}"), 0o700)?);
                 if !self.folder.is_memory() {
@@ -205,7 +210,8 @@ impl Prepared {
         }
         let (u, w) = (alias(format!("u{number}"), &upper)?, alias(format!("w{number}"), &work)?);
         // The same marks as the embedded sandbox's, so that layers of one are layers of the other.
-        let marks = if rustix::process::geteuid().is_root() { "redirect_dir=nofollow,metacopy=off" } else { "userxattr" };
+        let marks =
+            if rustix::process::geteuid().is_root() { "redirect_dir=nofollow,metacopy=off" } else { "userxattr" };
         let options = format!(
             "nosuid,nodev,lowerdir={},upperdir={},workdir={},index=off,{marks}",
             names.join(":"),
@@ -305,7 +311,8 @@ mod tests {
         let kept = place.path().join("kept");
         fs::create_dir(&kept).unwrap();
         let scratch = place.path().join("scratch");
-        let overlay = |upper| Mount::Overlay { lowers: vec![lower.clone()], target: "/workspace".into(), upper, remove: vec![] };
+        let overlay =
+            |upper| Mount::Overlay { lowers: vec![lower.clone()], target: "/workspace".into(), upper, remove: vec![] };
         let task = task(vec![
             overlay(Some(kept.clone())),
             Mount::ReadOnly { source: lower.clone(), target: "/workspace/deps/x".into() },
@@ -334,7 +341,10 @@ mod tests {
             (vec![Mount::ReadOnly { source: "/nowhere/at/all".into(), target: "/x".into() }], "/nowhere"),
             (vec![Mount::ReadOnly { source: lower.clone(), target: "x".into() }], "`x`"),
             (vec![Mount::ReadOnly { source: lower.clone(), target: "/a/../b".into() }], "/a/../b"),
-            (vec![Mount::Overlay { lowers: vec![], target: "/w".into(), upper: None, remove: vec![] }], "without lower"),
+            (
+                vec![Mount::Overlay { lowers: vec![], target: "/w".into(), upper: None, remove: vec![] }],
+                "without lower",
+            ),
             (vec![overlay.clone(), Mount::ReadOnly { source: lower.clone(), target: "/w/deps/x".into() }], "/w/deps/x"),
         ];
         for (mounts, part) in bad {

@@ -67,11 +67,7 @@ pub async fn leftovers(engine: &Engine, own: &Identity) -> Result<Leftovers, Eng
     let options = ListImagesOptionsBuilder::new().filters(&ours).build();
     let images = call("list images", CALL, docker.list_images(Some(options))).await?;
     Ok(Leftovers {
-        containers: containers
-            .into_iter()
-            .filter(|one| dead(one.labels.as_ref()))
-            .filter_map(|one| one.id)
-            .collect(),
+        containers: containers.into_iter().filter(|one| dead(one.labels.as_ref())).filter_map(|one| one.id).collect(),
         volumes: volumes
             .volumes
             .unwrap_or_default()
@@ -87,9 +83,8 @@ pub async fn leftovers(engine: &Engine, own: &Identity) -> Result<Leftovers, Eng
 pub async fn remove(engine: &Engine, left: Leftovers) -> usize {
     let all = left.count();
     let work = async {
-        let containers = failures(engine, left.containers, |engine, id| async move {
-            container::remove(&engine, &id).await
-        });
+        let containers =
+            failures(engine, left.containers, |engine, id| async move { container::remove(&engine, &id).await });
         let mut failed = containers.await;
         failed += failures(engine, left.volumes, |engine, name| async move {
             let removed = engine.docker.remove_volume(&name, None::<RemoveVolumeOptions>);

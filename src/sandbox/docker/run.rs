@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 
 use bollard::container::{AttachContainerResults, LogOutput};
 use bollard::models::ContainerState;
-use bollard::query_parameters::{AttachContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder};
+use bollard::query_parameters::{
+    AttachContainerOptionsBuilder, UploadToContainerOptionsBuilder, WaitContainerOptionsBuilder,
+};
 use futures_util::{Stream, StreamExt};
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::mpsc;
@@ -28,7 +30,9 @@ use super::streams::Streams;
 use super::upload::{Pieces, Upload};
 use crate::fault;
 use crate::sandbox::local::{Disk, Identity, disk_size};
-use crate::sandbox::{Captured, End, Exit, Isolation, Mount, Network, SandboxError, Seat, Task, Token};
+use crate::sandbox::{
+    Captured, End, Exit, Isolation, Listener, Mount, Network, OVER_DISK, SandboxError, Seat, Task, Token,
+};
 
 /// How often counters and disk are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -92,6 +96,7 @@ pub async fn run(
     shared: Arc<Shared>,
     task: Task,
     seat: Option<Seat>,
+    listener: Option<Listener>,
     cancel: CancellationToken,
 ) -> Result<Exit, SandboxError> {
     let terminal = seat.as_ref().map(|seat| seat.terminal);
@@ -104,7 +109,7 @@ pub async fn run(
     // What was made by then goes in the background; nothing of the command has run.
     let Some(mut running) = set_up else { return Ok(never_ran(&shared, &task, begin.elapsed().as_secs_f64())) };
     fault::point("docker.container.started");
-    let mut streams = Streams::new(task.limits.output, task.result_channel);
+    let mut streams = Streams::new(task.limits.output, task.result_channel, listener);
     let attended = seat.map(|seat| Attended::new(seat.stream)).transpose().map_err(setup("use the seat"))?;
     let watched = watch(&shared, &task, &mut running, &mut streams, attended, &cancel).await;
     let ended = match watched {
@@ -125,7 +130,12 @@ async fn start(shared: &Shared, task: &Task, terminal: Option<bool>) -> Result<R
     let marker = Token::fresh().map_err(setup("draw a random text"))?.as_str().to_owned();
     let has_token = task.result_channel && terminal.is_none();
     let token = has_token.then(Token::fresh).transpose().map_err(setup("draw the result channel's token"))?;
-    let around = Circumstances { image: &image.variables, init: engine.facts.has_init, marker: &marker, attended: terminal.is_some() };
+    let around = Circumstances {
+        image: &image.variables,
+        init: engine.facts.has_init,
+        marker: &marker,
+        attended: terminal.is_some(),
+    };
     let command = command(task, around)?;
     let by_script = command.by_script;
     let labels = labels(&shared.identity.name(), task.limits.wall.as_secs().saturating_add(SLACK));
@@ -213,7 +223,8 @@ async fn upload(shared: &Shared, task: &Task, container: &Container) -> Result<(
     let stream = futures_util::stream::unfold(coming, |mut coming| async move { Some((coming.recv().await?, coming)) });
     let options = UploadToContainerOptionsBuilder::new().path("/").build();
     let body = bollard::body_try_stream(stream);
-    let sent = call(step, TRANSFER, shared.engine.docker.upload_to_container(container.name(), Some(options), body)).await;
+    let sent =
+        call(step, TRANSFER, shared.engine.docker.upload_to_container(container.name(), Some(options), body)).await;
     let written = writing.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
     match (sent, written) {
         (Ok(()), Ok(())) => Ok(()),
@@ -249,9 +260,7 @@ async fn watch(
     let mut tick = tokio::time::interval(LOOK);
     tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     let (mut disk, mut thrown) = match &running.prepared {
-        Some(prepared) => {
-            (Some(Disk::new(task)), Some(Disk::of(prepared.thrown.iter().cloned(), task.limits.scratch)))
-        }
+        Some(prepared) => (Some(Disk::new(task)), Some(Disk::of(prepared.thrown.iter().cloned(), task.limits.scratch))),
         None => (None, None),
     };
     let own_layer = if running.prepared.is_none() { own_layer(task).await } else { u64::MAX };
@@ -358,7 +367,8 @@ async fn typed(attended: &mut Option<Attended>) -> Option<Option<Vec<u8>>> {
 async fn resize(engine: &Engine, container: &Container, height: u16, width: u16) {
     let options = bollard::query_parameters::ResizeContainerTTYOptionsBuilder::new().h(height.into()).w(width.into());
     // Only for the looks of it.
-    let _ = call("resize the terminal", CALL, engine.docker.resize_container_tty(container.name(), options.build())).await;
+    let _ =
+        call("resize the terminal", CALL, engine.docker.resize_container_tty(container.name(), options.build())).await;
 }
 
 /// What a container's own layer may hold where the task's file systems lie in it, in bytes.
@@ -446,7 +456,7 @@ async fn finish(
     // The last look is at what stays.
     over_disk |= ended.disk.as_ref().is_some_and(Disk::measure);
     if over_disk {
-        let note = format!("\nredgreen: ended, as it left more than {} bytes on disk\n", task.limits.disk);
+        let note = format!("\n{OVER_DISK} {} bytes on disk\n", task.limits.disk);
         streams.stderr.bytes.extend_from_slice(note.as_bytes());
     }
     let mut isolation = shared.isolation.clone();

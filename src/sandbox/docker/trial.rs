@@ -67,7 +67,8 @@ pub async fn trial(engine: &Engine, ways: &Ways, identity: &Identity, pending: &
 async fn once(engine: &Engine, ways: &Ways, identity: &Identity, pending: &Pending) -> Result<(), SandboxError> {
     let token = Token::fresh().map_err(setup("draw a random text"))?;
     let text = token.as_str();
-    let folder = tempfile::Builder::new().prefix("docker-trial-").tempdir_in(&ways.scratch).map_err(setup("make a folder"))?;
+    let folder =
+        tempfile::Builder::new().prefix("docker-trial-").tempdir_in(&ways.scratch).map_err(setup("make a folder"))?;
     let path = |name: &str| folder.path().join(name);
     for name in ["lower", "upper"] {
         fs::create_dir(path(name)).map_err(setup("make a folder"))?;
@@ -106,7 +107,8 @@ async fn once(engine: &Engine, ways: &Ways, identity: &Identity, pending: &Pendi
         Ok(())
     };
     let tried = tried.await;
-    let removed = call("remove the trial's image", CALL, engine.docker.remove_image(&tag, None::<RemoveImageOptions>, None));
+    let removed =
+        call("remove the trial's image", CALL, engine.docker.remove_image(&tag, None::<RemoveImageOptions>, None));
     let removed = removed.await;
     tried?;
     removed?;

@@ -217,7 +217,6 @@ impl Write for Pieces {
     }
 }
 
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,7 +245,8 @@ mod tests {
         write("top/a", "top");
         write("fixed/tool", "tool");
         std::os::unix::fs::symlink("a", place.path().join("top/link")).unwrap();
-        fs::set_permissions(place.path().join("fixed/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+        fs::set_permissions(place.path().join("fixed/tool"), std::os::unix::fs::PermissionsExt::from_mode(0o700))
+            .unwrap();
         let (top, low) = (place.path().join("top"), place.path().join("low"));
         let upload = Upload {
             mounts: vec![

@@ -186,7 +186,7 @@ impl Pipes {
         match stream.read(buffer) {
             Ok(0) => self.streams[number] = None,
             Ok(length) => {
-                keep(&mut self.captured[number], &buffer[..length], self.cap);
+                self.captured[number].keep(&buffer[..length], self.cap);
                 if let Some(listener) = self.listener.as_ref().filter(|_| number != RESULT) {
                     listener(&buffer[..length]);
                 }
@@ -219,13 +219,6 @@ enum From {
 /// The result channel among the streams: nobody but the caller hears of it.
 const RESULT: usize = 2;
 
-/// Keeps the first `cap` bytes and counts the rest.
-fn keep(captured: &mut Captured, bytes: &[u8], cap: usize) {
-    let kept = bytes.len().min(cap.saturating_sub(captured.bytes.len()));
-    captured.bytes.extend_from_slice(&bytes[..kept]);
-    captured.dropped += (bytes.len() - kept) as u64;
-}
-
 /// A pipe whose read end wakes [`run`] when the write end closes.
 pub fn wake_pipe() -> std::io::Result<(OwnedFd, OwnedFd)> {
     let (read, write) = std::io::pipe()?;
@@ -239,9 +232,9 @@ mod tests {
     #[test]
     fn the_first_bytes_are_kept_and_the_rest_is_counted() {
         let mut captured = Captured::default();
-        keep(&mut captured, b"abc", 5);
-        keep(&mut captured, b"defg", 5);
-        keep(&mut captured, b"h", 5);
+        captured.keep(b"abc", 5);
+        captured.keep(b"defg", 5);
+        captured.keep(b"h", 5);
         assert_eq!(captured, Captured { bytes: b"abcde".to_vec(), dropped: 3 });
     }
 }

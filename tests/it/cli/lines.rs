@@ -409,10 +409,10 @@ fn a_run_keeps_its_policy_and_its_benchmark() {
 fn sandboxes() {
     let place = place();
     assert_snapshot!(place.see(&["score", "bench", "--sandbox", "docker"]), @r"
-    exit code 2
+    exit code 3
     ----- stderr
-    error: the sandbox `docker` is planned and not there yet
-    hint: use `--sandbox local`
+    error: no sandbox can be set up here: no container engine answers: unix:///nonexistent/docker.sock (by DOCKER_HOST): Socket not found: /nonexistent/docker.sock
+    hint: `redgreen doctor` tells what the engine can do; `--sandbox local` needs none
     ");
     // Running without a sandbox is only ever typed.
     let unasked = crate::support::Ran::of(

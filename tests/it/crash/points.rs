@@ -56,7 +56,8 @@ fn a_run_that_dies_at_any_point_at_any_time() {
 fn die_everywhere(times: impl Fn(u64) -> Vec<u64>) {
     let template = Template::new();
     let mut deaths = Vec::new();
-    for point in POINTS {
+    // Those of the Docker sandbox have their own test, with an engine.
+    for point in POINTS.iter().filter(|point| !point.name.starts_with("docker.")) {
         let Some(&count) = template.counts.get(point.name) else {
             // Without the right to make cgroups nobody comes by there.
             assert!(point.name.contains("cgroup"), "`{}` was not reached: {:?}", point.name, template.counts);

@@ -21,7 +21,15 @@ fn containers(label: &str) -> Vec<String> {
     listed(&["ps", "-a"], label)
 }
 
-/// The owner's label of this process's next run, without its number.
+/// The owners of all containers of ours.
+pub fn owners() -> Vec<String> {
+    let format = "{{.Label \"redgreen.owner\"}}";
+    let arguments = ["ps", "-a", "--filter", "label=redgreen.owner", "--format", format];
+    let output = Command::new("docker").args(arguments).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The owner's label of a container.
 fn own_prefix(container: &str) -> String {
     let format = "{{index .Config.Labels \"redgreen.owner\"}}";
     let output = Command::new("docker").args(["inspect", "--format", format, container]).output().unwrap();
@@ -30,8 +38,8 @@ fn own_prefix(container: &str) -> String {
 
 /// Waits for something that must come.
 #[track_caller]
-fn eventually(what: &str, mut is: impl FnMut() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
+pub fn eventually(what: &str, mut is: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(180);
     while !is() {
         assert!(Instant::now() < until, "never: {what}");
         std::thread::sleep(Duration::from_millis(50));
@@ -149,6 +157,6 @@ fn the_next_start_takes_a_dead_owners_away_and_leaves_a_live_ones() {
 fn redgreen_image() -> String {
     let redgreen::sandbox::Root::Base { digest, .. } = super::base::root() else { unreachable!() };
     // Imported by any run before.
-    try_run(&*super::sandbox().unwrap(), &shell("true")).unwrap();
+    try_run(super::sandbox().unwrap(), &shell("true")).unwrap();
     redgreen::sandbox::docker::own_name(&digest)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use redgreen::sandbox::{End, Mount};
 use tokio_util::sync::CancellationToken;
 
-use super::{MIB, give, output, owned_dir, overlay, sandbox, shell, task, try_run, ways};
+use super::{MIB, give, output, overlay, owned_dir, sandbox, shell, task, try_run, ways};
 
 #[test]
 fn output_is_capped_and_the_rest_counted() {

@@ -154,8 +154,7 @@ fn a_given_upper_is_kept_and_serves_both_sandboxes() {
         let mut task = shell("cat f; find . | sort");
         task.cwd = "/workspace".into();
         let lowers = if is_copy(sandbox) { vec![upper] } else { vec![upper, lower.path().into()] };
-        task.mounts =
-            vec![Mount::Overlay { lowers, target: "/workspace".into(), upper: None, remove: Vec::new() }];
+        task.mounts = vec![Mount::Overlay { lowers, target: "/workspace".into(), upper: None, remove: Vec::new() }];
         let wanted = "changed\n.\n./built\n./built/x\n./f\n./was\n./was/new\n";
         assert_eq!(output(sandbox, &task), wanted);
         assert_eq!(output(&local, &Task { root: Root::Host, ..task }), wanted);

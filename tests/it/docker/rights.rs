@@ -5,13 +5,19 @@ use std::path::Path;
 use redgreen::sandbox::Sandbox;
 use redgreen::sandbox::local::HOME;
 
-use super::{output, owned_dir, overlay, sandbox, shell, task, try_run, ways};
+use super::{output, overlay, owned_dir, sandbox, shell, task, try_run, ways};
 
 #[test]
 fn no_right_is_left() {
     for sandbox in ways() {
         let text = output(sandbox, &shell("cat /proc/self/status; id -u; id -g; id -G; id -un"));
-        for line in ["CapEff:\t0000000000000000", "CapBnd:\t0000000000000000", "CapPrm:\t0000000000000000", "NoNewPrivs:\t1", "Seccomp:\t2"] {
+        for line in [
+            "CapEff:\t0000000000000000",
+            "CapBnd:\t0000000000000000",
+            "CapPrm:\t0000000000000000",
+            "NoNewPrivs:\t1",
+            "Seccomp:\t2",
+        ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
         let (uid, gid) = sandbox.owner();
@@ -31,7 +37,10 @@ fn there_is_no_network_but_a_loopback() {
                   \x20except OSError as error: print(error.errno)\n\
                   print(socket.gethostname(), socket.gethostbyname('localhost'))";
     // 101: the network is unreachable.
-    assert_eq!(output(sandbox, &task(&["python3", "-c", script])), "['lo']\nloopback\n101\n101\n101\nredgreen 127.0.0.1\n");
+    assert_eq!(
+        output(sandbox, &task(&["python3", "-c", script])),
+        "['lo']\nloopback\n101\n101\n101\nredgreen 127.0.0.1\n"
+    );
 }
 
 #[test]
@@ -71,7 +80,10 @@ fn nothing_of_the_host_is_in_sight() {
 fn what_is_in_force_is_said() {
     for sandbox in ways() {
         let said = sandbox.isolation();
-        assert_eq!((said.sandbox.as_str(), said.level.as_str(), said.network.as_str()), ("docker", "container", "none"));
+        assert_eq!(
+            (said.sandbox.as_str(), said.level.as_str(), said.network.as_str()),
+            ("docker", "container", "none")
+        );
         assert_eq!((said.memory.as_str(), said.pids.as_str()), ("cgroup", "cgroup"));
     }
     let workspaces: Vec<String> = ways().iter().map(|sandbox| sandbox.isolation().workspace).collect();

@@ -104,8 +104,9 @@ impl Host {
         self.visits.load(Ordering::SeqCst)
     }
 
-    /// What of a run of process `score` in `place` is still there, or was touched. `may_call`: the network was the host's.
-    pub fn look(&mut self, place: &Place, score: u32, may_call: bool) -> Vec<String> {
+    /// What of a run of process `score` in `place` is still there, or was touched. `may_call`: the network was the host's;
+    /// `contained`: it ran in containers.
+    pub fn look(&mut self, place: &Place, score: u32, may_call: bool, contained: bool) -> Vec<String> {
         let mut found: Vec<String> =
             processes_with(&self.mark).into_iter().map(|line| format!("a process is left: {line}")).collect();
         if self.visits() > 0 && !may_call {
@@ -123,6 +124,10 @@ impl Host {
         let here = place.path().display().to_string();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         found.extend(mounts.lines().filter(|line| line.contains(&here)).map(|line| format!("a mount is left: {line}")));
+        let pid = score.to_string();
+        let owners = contained.then(crate::docker::leftovers::owners).unwrap_or_default();
+        let own = owners.into_iter().filter(|owner| owner.split('-').nth(3) == Some(&pid));
+        found.extend(own.map(|owner| format!("a container is left: {owner}")));
         found.extend(cgroups_of(score).iter().map(|group| format!("a cgroup is left: {}", group.display())));
         for folder in ["tmp", "cache/scratch-v1"] {
             for entry in fs::read_dir(place.join(folder)).into_iter().flatten().flatten() {

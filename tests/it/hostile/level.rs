@@ -21,6 +21,8 @@ pub enum Level {
     Userns,
     /// The same made by root where no control groups are mounted.
     UsernsOfRoot,
+    /// Containers of an engine of this machine.
+    Container,
     /// No isolation.
     None,
 }
@@ -30,6 +32,7 @@ impl Level {
         match self {
             Self::Full => "full",
             Self::Userns | Self::UsernsOfRoot => "userns",
+            Self::Container => "container",
             Self::None => "none",
         }
     }
@@ -50,6 +53,14 @@ impl Level {
                 here
             }
             Self::Userns | Self::UsernsOfRoot => true,
+            Self::Container => {
+                let here = crate::docker::is_here();
+                if here {
+                    // Made once, before anybody's clock runs.
+                    crate::docker::base::root();
+                }
+                here
+            }
             Self::None => is_root("the hostile table without a sandbox"),
         }
     }
@@ -67,9 +78,11 @@ impl Level {
     /// the place is given to that user.
     pub fn command(self, place: &Place, arguments: &[&str]) -> Command {
         let mut command = self.as_its_user(place, arguments);
-        if self == Self::None {
-            command.args(["--sandbox", "none"]);
-        }
+        match self {
+            Self::None => command.args(["--sandbox", "none"]),
+            Self::Container => command.args(["--sandbox", "docker"]),
+            _ => &mut command,
+        };
         command
     }
 
@@ -79,6 +92,11 @@ impl Level {
     }
 
     fn as_its_user(self, place: &Place, arguments: &[&str]) -> Command {
+        if self == Self::Container {
+            let mut command = crate::docker::score::command(place, arguments);
+            command.env("TMPDIR", place.join("tmp"));
+            return command;
+        }
         let mut command = place.command(arguments);
         command.env("REDGREEN_CACHE", place.join("cache")).env("TMPDIR", place.join("tmp"));
         if self == Self::Userns && rustix::process::geteuid().is_root() {

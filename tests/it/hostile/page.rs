@@ -88,6 +88,9 @@ fn made() -> String {
             if let Some(userns) = &row.userns {
                 write!(what, " (at `userns`: {userns})").unwrap();
             }
+            if let Some(container) = &row.container {
+                write!(what, " (in a container: {container})").unwrap();
+            }
             if let Some(none) = row.none.as_ref().filter(|none| **none != row.expect) {
                 write!(what, " (without a sandbox: {none})").unwrap();
             }

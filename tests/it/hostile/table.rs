@@ -54,6 +54,8 @@ pub struct Row {
     pub expect: String,
     /// The same at `userns`, where it is another.
     pub userns: Option<String>,
+    /// The same in a container, where it is another.
+    pub container: Option<String>,
     /// The same without a sandbox; such rows run there, too.
     pub none: Option<String>,
     #[serde(default)]
@@ -122,6 +124,7 @@ impl Row {
         match level {
             Level::Full => Some(&self.expect),
             Level::Userns | Level::UsernsOfRoot => Some(self.userns.as_ref().unwrap_or(&self.expect)),
+            Level::Container => Some(self.container.as_ref().unwrap_or(&self.expect)),
             Level::None => self.none.as_deref(),
         }
     }

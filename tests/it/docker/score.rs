@@ -1,0 +1,151 @@
+//! Whole runs of the binary with `--sandbox docker`: the same verdicts as the embedded sandbox's, deaths at every fault
+//! point, and two runs side by side.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use redgreen::fault::POINTS;
+use serde_json::Value;
+
+use super::leftovers::{eventually, owners};
+use super::{base, is_here};
+use crate::support::{Place, Ran, cells, host};
+
+/// The quickstart's instances in Python.
+const PYTHON: [&str; 2] = ["*shelf-4*", "*tally-3*"];
+
+/// `redgreen` with the engine, and the cache in which the base is.
+pub fn command(place: &Place, arguments: &[&str]) -> Command {
+    let mut command = place.command(arguments);
+    command.env("REDGREEN_CACHE", base::cache()).env_remove("DOCKER_HOST");
+    for name in ["DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_CERT_PATH", "XDG_RUNTIME_DIR"] {
+        if let Some(value) = host(name) {
+            command.env(name, value);
+        }
+    }
+    command
+}
+
+fn score(place: &Place, run: &str, instances: &[&str], sandbox: &str) -> Command {
+    let mut arguments = vec!["score", "bench", "--out", run, "--sandbox", sandbox, "--denominator", "all", "--json"];
+    for glob in instances {
+        arguments.extend(["--instances", glob]);
+    }
+    command(place, &arguments)
+}
+
+/// Containers, by state or not, of a process.
+fn containers_of(pid: u32) -> Vec<String> {
+    owners().into_iter().filter(|owner| owner.split('-').nth(3) == Some(&pid.to_string())).collect()
+}
+
+#[test]
+fn verdicts_are_those_of_the_embedded_sandbox() {
+    if !is_here() {
+        return;
+    }
+    let place = Place::with_bench();
+    base::root();
+    let contained = Ran::of(score(&place, "contained", &PYTHON, "docker").output().unwrap()).exits(0).json();
+    let embedded = Ran::of(score(&place, "embedded", &PYTHON, "local").output().unwrap()).exits(0).json();
+    assert!(cells(&contained).len() > 10);
+    assert_eq!(cells(&contained), cells(&embedded));
+    let outcomes = |report: &Value| -> BTreeSet<String> {
+        report["verdicts"].as_array().unwrap().iter().map(|row| row["outcomes"].to_string()).collect()
+    };
+    assert_eq!(outcomes(&contained), outcomes(&embedded));
+    let ran: Vec<&Value> =
+        contained["verdicts"].as_array().unwrap().iter().filter(|row| !row["isolation"].is_null()).collect();
+    assert!(!ran.is_empty() && ran.iter().all(|row| row["isolation"]["sandbox"] == "docker"), "{ran:?}");
+}
+
+/// A run that is counted at its fault points, or acts at one of them.
+fn faulty(place: &Place, folder: &str, fault: Option<&str>) -> Command {
+    let faults = place.join(folder);
+    fs_err::create_dir_all(&faults).unwrap();
+    let mut command = score(place, "run", &PYTHON[..1], "docker");
+    command.args(["--jobs", "1"]).env("REDGREEN_FAULT_FOLDER", &faults);
+    if let Some(fault) = fault {
+        command.env("REDGREEN_FAULT", fault);
+    }
+    command
+}
+
+#[test]
+fn a_death_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
+    if !is_here() {
+        return;
+    }
+    base::root();
+    let place = Place::with_bench();
+    let expected = Ran::of(faulty(&place, "counts", None).output().unwrap()).exits(0).json();
+    let count = |point: &str| fs_err::metadata(place.join("counts").join(point)).map_or(0, |data| data.len());
+    for point in POINTS.iter().filter(|point| point.name.starts_with("docker.")) {
+        let times = count(point.name);
+        if times == 0 {
+            // The image is there by now, paths are mounted, and nothing of these instances keeps an upper.
+            let expected = ["docker.image.imported", "docker.workspace.uploaded", "docker.workdir.made"];
+            assert!(expected.contains(&point.name), "{} was not reached", point.name);
+            continue;
+        }
+        let place = Place::with_bench();
+        let fault = format!("{}:{}", point.name, times.div_ceil(2));
+        let mut child =
+            faulty(&place, "faults", Some(&fault)).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let pid = child.id();
+        assert_eq!(child.wait().unwrap().signal(), Some(9), "{fault}");
+        let again = Ran::of(faulty(&place, "again", None).output().unwrap()).exits(0).json();
+        assert_eq!(cells(&again), cells(&expected), "{fault}");
+        assert_eq!(containers_of(pid), Vec::<String>::new(), "{fault}");
+    }
+    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+    let here = base::cache().join("scratch-v1");
+    let live: Vec<&str> = mounts.lines().filter(|line| line.contains(&here.display().to_string())).collect();
+    // Other tests of this program may be running; a dead process's folder has no owner.
+    for line in live {
+        let process = line.split(' ').nth(4).and_then(|point| Path::new(point).ancestors().nth(2).map(Path::to_owned));
+        assert!(process.is_some_and(|process| is_owned(&process)), "left: {line}");
+    }
+}
+
+/// Whether a live process has locked its scratch folder.
+fn is_owned(process: &Path) -> bool {
+    fs_err::File::open(process.join("owner.lock")).is_ok_and(|file| file.try_lock().is_err())
+}
+
+/// Starts a run that stands still when its container has started.
+fn held(place: &Place, folder: &str) -> (Child, PathBuf) {
+    let child = faulty(place, folder, Some("docker.container.started:2:wait"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let faults = place.join(folder);
+    let reached = faults.join("docker.container.started");
+    eventually("it stands at its point", || fs_err::metadata(&reached).is_ok_and(|data| data.len() >= 2));
+    (child, faults)
+}
+
+#[test]
+fn of_two_runs_the_killed_ones_containers_go_and_the_live_one_is_untouched() {
+    if !is_here() {
+        return;
+    }
+    base::root();
+    let places: BTreeMap<&str, Place> = ["live", "dead", "other"].map(|name| (name, Place::with_bench())).into();
+    let (live, faults) = held(&places["live"], "faults");
+    let (mut dead, _) = held(&places["dead"], "faults");
+    let lives = containers_of(live.id());
+    assert_eq!((lives.len(), containers_of(dead.id()).len()), (1, 1));
+    dead.kill().unwrap();
+    dead.wait().unwrap();
+    assert_eq!(containers_of(dead.id()).len(), 1, "it was killed, and nobody cleaned up yet");
+    let other = Ran::of(faulty(&places["other"], "faults", None).output().unwrap()).exits(0).json();
+    assert_eq!(containers_of(dead.id()), Vec::<String>::new());
+    assert_eq!(containers_of(live.id()), lives);
+    fs_err::write(faults.join("go"), "").unwrap();
+    let live = Ran::of(live.wait_with_output().unwrap()).exits(0).json();
+    assert_eq!(cells(&live), cells(&other));
+}
