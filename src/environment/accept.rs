@@ -283,7 +283,15 @@ impl Environments {
                         definition,
                     });
                 }
-                Err(error) if matches!(error.root(), EnvironmentError::ToolchainMissing { .. }) => {
+                // Neither the machine has it, nor can a base with it be had: another version may do.
+                Err(error)
+                    if matches!(
+                        error.root(),
+                        EnvironmentError::ToolchainMissing { .. }
+                            | EnvironmentError::NoBase { .. }
+                            | EnvironmentError::NoBaseOfVersion { .. }
+                    ) =>
+                {
                     missing.get_or_insert(error);
                 }
                 Err(error) => return Err(of_error(&error)),

@@ -101,6 +101,9 @@ impl Project {
     }
 }
 
+/// The day of all commits: of what was out then every machine with a Python has something.
+const DAY: jiff::civil::Date = jiff::civil::date(2023, 6, 1);
+
 /// A cache with the installer in it, made once: it takes longer than all the rest.
 static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proof-cache");
@@ -111,7 +114,7 @@ static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let environments = Environments::new(settings, sandbox).unwrap();
     // Whatever Python is taken for a tree that says nothing.
     let tree = tempfile::tempdir().unwrap();
-    let detected = detect(environments.definitions(), tree.path(), None, Some("python")).unwrap();
+    let detected = detect(environments.definitions(), tree.path(), Some(DAY), Some("python")).unwrap();
     let resolved = detected.versions().find_map(|version| {
         let spec = json!({"language": "python", "version": version, "packages": ["pytest"], "project": "editable"});
         environments.resolve(&serde_json::from_value(spec).unwrap()).ok()
@@ -211,7 +214,7 @@ impl Yard {
     pub fn request(&self, project: &Project) -> Request {
         Request {
             subject: self.subject(project),
-            date: None,
+            date: Some(DAY),
             language: Some("python".to_owned()),
             needs: vec![("python".to_owned(), "pytest".to_owned())],
         }
