@@ -329,7 +329,13 @@ async fn watch(
                     }
                     _ => false,
                 };
-                (over && killed.is_none()).then_some(Cause::OverDisk)
+                let cause = match (over, counters.oom_kills > 0) {
+                    (true, _) => Some(Cause::OverDisk),
+                    // What a process that was killed leaves behind (a segment, its children) may keep the memory.
+                    (false, true) => Some(Cause::OutOfMemory),
+                    (false, false) => None,
+                };
+                cause.filter(|_| killed.is_none())
             }
         };
         if let Some(cause) = order {
