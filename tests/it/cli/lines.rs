@@ -34,7 +34,8 @@ fn no_verb_lists_the_verbs() {
       diff         Compare two runs: which verdicts differ, and why
       rerun        Repeat one oracle run of a run folder in a fresh sandbox, and compare it with what is
                    on record
-      env          Build environments ahead, or list the definitions
+      env          Build environments ahead, make what they stand on, look at them, sit down in one,
+                   make room
       gc           Show what the cache holds, and delete what was not used for a while
       completions  Print a completion script for a shell
       help         Print this message or the help of the given subcommand(s)
