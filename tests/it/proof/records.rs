@@ -16,9 +16,7 @@ fn record_file(yard: &Yard, record: &EnvironmentRecord) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record() {
-    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else {
-        return;
-    };
+    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else { return };
     let request = yard.request(&PLAIN);
     let accepted = yard.accept(&request).await;
     let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();

@@ -6,8 +6,7 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use redgreen::environment::{
-    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings,
-    detect,
+    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings, detect,
 };
 use redgreen::sandbox::Sandbox;
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
@@ -133,8 +132,7 @@ fn link_folder(layers: &Path, cache: &Path) {
     for kind in ["python-pip", "python-backend", "python-python"] {
         let (from, to) = (layers.join(kind), cache.join("layers-v1").join(kind));
         // What begins with a dot is being made, by another process of tests.
-        let whole =
-            |entry: &walkdir::DirEntry| entry.depth() != 1 || !entry.file_name().to_string_lossy().starts_with('.');
+        let whole = |entry: &walkdir::DirEntry| entry.depth() != 1 || !entry.file_name().to_string_lossy().starts_with('.');
         for entry in walkdir::WalkDir::new(&from).into_iter().filter_entry(whole).flatten() {
             let target = to.join(entry.path().strip_prefix(&from).unwrap());
             if entry.file_type().is_dir() {
