@@ -42,6 +42,7 @@ def normal(name):
 def own_distributions():
     """Distributions that were installed from the tree."""
     from importlib.metadata import distributions
+    from urllib.parse import unquote
 
     found = []
     for distribution in distributions():
@@ -50,7 +51,7 @@ def own_distributions():
             url = json.loads(text).get("url", "") if text else ""
         except (ValueError, OSError):
             url = ""
-        place = os.path.realpath(url[len("file://"):]) if url.startswith("file://") else None
+        place = os.path.realpath(unquote(url[len("file://"):])) if url.startswith("file://") else None
         folder = getattr(distribution, "_path", None)
         develop = folder is not None and os.path.realpath(str(folder)).startswith(TREE + os.sep)
         if place == TREE or develop:

@@ -227,7 +227,7 @@ impl Environments {
             built.store(true, Ordering::Relaxed);
             progress(text);
         };
-        match self.prepare(&resolved, &request.subject, &told, cancel).await {
+        match self.prepare_as_it_was(&resolved, &request.subject, &record.lock, &told, cancel).await {
             Ok(prepared) if prepared.digest == *environment => {
                 let cached = !built.into_inner();
                 Some(Ok(Box::new(Accepted { resolved, prepared, record, cached })))
@@ -283,7 +283,15 @@ impl Environments {
                         definition,
                     });
                 }
-                Err(error) if matches!(error.root(), EnvironmentError::ToolchainMissing { .. }) => {
+                // Neither the machine has it, nor can a base with it be had: another version may do.
+                Err(error)
+                    if matches!(
+                        error.root(),
+                        EnvironmentError::ToolchainMissing { .. }
+                            | EnvironmentError::NoBase { .. }
+                            | EnvironmentError::NoBaseOfVersion { .. }
+                    ) =>
+                {
                     missing.get_or_insert(error);
                 }
                 Err(error) => return Err(of_error(&error)),

@@ -166,6 +166,27 @@ impl Recipe {
         let (kind, digest) = (format!("{}-build", definition.name), digest_json(&key));
         Ok(Some(Self { steps, variables, key, kind, digest }))
     }
+
+    /// Its steps, for other ways to run them.
+    pub fn commands(self) -> Vec<BuildCommand> {
+        let of = |step: Step| BuildCommand {
+            name: step.name,
+            argv: step.argv,
+            cwd: step.cwd,
+            variables: step.variables,
+            optional: step.optional,
+        };
+        self.steps.into_iter().map(of).collect()
+    }
+}
+
+/// One step of a build: its words, where it runs, its own variables.
+pub(super) struct BuildCommand {
+    pub name: String,
+    pub argv: Vec<String>,
+    pub cwd: String,
+    pub variables: BTreeMap<String, String>,
+    pub optional: bool,
 }
 
 /// The definition's steps that apply, then the spec's own.

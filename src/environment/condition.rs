@@ -229,7 +229,19 @@ mod tests {
 
     #[test]
     fn unknown_words_and_ways_out_of_the_tree_are_refused() {
-        for text in ["", "package", "file:", "file:../x", "file:/etc/passwd", "packages|", "x:y", "key:a", "key:a:", "key:a:b..c", "key:../a:b"] {
+        for text in [
+            "",
+            "package",
+            "file:",
+            "file:../x",
+            "file:/etc/passwd",
+            "packages|",
+            "x:y",
+            "key:a",
+            "key:a:",
+            "key:a:b..c",
+            "key:../a:b",
+        ] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
     }

@@ -215,6 +215,10 @@ pub struct LockDefinition {
     /// Files in the layer: `.json`, or anything else as TOML.
     #[serde(default)]
     pub files: Vec<String>,
+    /// Variables by which a package client is told of a file that bounds what it installs, one line for each entry of the
+    /// lock: how a layer that is gone is made again as it was.
+    #[serde(default)]
+    pub pins: Vec<String>,
 }
 
 /// The build phase.

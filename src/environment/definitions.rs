@@ -234,7 +234,9 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
     #[test]
     fn a_users_scripts_and_failures_go_before_ours() {
         let folder = tempfile::tempdir().unwrap();
-        let text = format!("{SMALL}\n[[proof]]\nkind = 'import'\nname = 'p'\nargv = ['sh', '-c', '{{{{script.own.sh}}}}', '{{{{script.c_proof.sh}}}}']");
+        let text = format!(
+            "{SMALL}\n[[proof]]\nkind = 'import'\nname = 'p'\nargv = ['sh', '-c', '{{{{script.own.sh}}}}', '{{{{script.c_proof.sh}}}}']"
+        );
         fs_err::write(folder.path().join("tiny.toml"), &text).unwrap();
         assert!(Definitions::load(&[folder.path().to_owned()]).unwrap_err().to_string().contains("own.sh"));
         fs_err::create_dir(folder.path().join("scripts")).unwrap();
@@ -244,10 +246,12 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
         assert!(tiny.proofs[0].argv[3].starts_with("# Whether a C"));
         let (failures, repairs) = (tiny.failures.len(), tiny.repairs.len());
         assert!(failures > 5 && repairs > 100);
-        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = 'full'").unwrap();
+        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = 'full'")
+            .unwrap();
         let tiny = Definitions::load(&[folder.path().to_owned()]).unwrap().get("tiny").unwrap();
         assert_eq!((tiny.failures.len(), tiny.repairs.len()), (1, 0));
-        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = '(('").unwrap();
+        fs_err::write(folder.path().join("failures.toml"), "schema = 1\n[[first]]\nkind = 'disk'\npattern = '(('")
+            .unwrap();
         let error = Definitions::load(&[folder.path().to_owned()]).unwrap_err().to_string();
         assert!(error.contains("failures.toml:4"), "{error}");
     }

@@ -49,7 +49,7 @@ pub enum EnvironmentError {
     },
     /// There is no root file system to stand on.
     #[error(transparent)]
-    Base(#[from] BaseError),
+    Base(Box<BaseError>),
     /// The host's toolchain does not fit, and the base that would cannot be had.
     #[error("{host}; {source}")]
     NoBase {
@@ -58,7 +58,7 @@ pub enum EnvironmentError {
         /// What the host lacks.
         host: String,
         /// Why there is no base.
-        source: BaseError,
+        source: Box<BaseError>,
     },
     /// A language without any base, where the host's system cannot be stood on.
     #[error(
@@ -251,6 +251,12 @@ impl fmt::Display for StepEnd {
     }
 }
 
+impl From<BaseError> for EnvironmentError {
+    fn from(error: BaseError) -> Self {
+        Self::Base(Box::new(error))
+    }
+}
+
 impl EnvironmentError {
     /// What kind of infra this is.
     pub fn reason(&self) -> InfraReason {
@@ -282,9 +288,9 @@ impl EnvironmentError {
 
     /// The base that is all that is missing, where it could be made.
     pub fn base_to_make(&self) -> Option<&str> {
-        match self.root() {
-            Self::Base(BaseError::NotMade { name, .. }) => Some(name),
-            Self::NoBase { source: BaseError::NotMade { name, .. }, .. } => Some(name),
+        let (Self::Base(error) | Self::NoBase { source: error, .. }) = self.root() else { return None };
+        match error.as_ref() {
+            BaseError::NotMade { name, .. } => Some(name),
             _ => None,
         }
     }

@@ -176,6 +176,17 @@ impl Failure {
                 failure.kind = FailureKind::Toolchain;
                 failure.stage = Stage::Toolchain;
             }
+            EnvironmentError::NoBase { .. }
+            | EnvironmentError::NoBaseOfVersion { .. }
+            | EnvironmentError::Base(_)
+            | EnvironmentError::SystemPackages { .. } => {
+                failure.kind = match failure.reason {
+                    InfraReason::Network => FailureKind::Network,
+                    InfraReason::Disk => FailureKind::Disk,
+                    _ => FailureKind::Toolchain,
+                };
+                failure.stage = Stage::Toolchain;
+            }
             EnvironmentError::UnknownLanguage { .. } => failure.kind = FailureKind::Language,
             EnvironmentError::Offline { .. } => {
                 failure.kind = FailureKind::Network;

@@ -15,6 +15,9 @@ use super::template::Values;
 use crate::model::{Digest, digest_json};
 use crate::sandbox::{Exit, Mount, Network, Task};
 
+/// Where the file lies that bounds what a step installs.
+const PINS: &str = "/env/pins.txt";
+
 /// What making layers needs.
 pub(super) struct Fetch<'a> {
     pub plan: &'a Plan<'a>,
@@ -24,6 +27,8 @@ pub(super) struct Fetch<'a> {
     pub offline: bool,
     pub runner: Runner<'a>,
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
+    /// What was in the layers, by layer, where they are to be made as they were.
+    pub pins: Option<&'a Value>,
 }
 
 impl<'a> Fetch<'a> {
@@ -103,6 +108,11 @@ impl<'a> Fetch<'a> {
         if step.network {
             variables.extend(self.settings.network.step_variables());
             mounts.extend(self.settings.network.step_mounts());
+            if let Some(mount) = self.pins_of(definition, root)? {
+                let place = |name: &String| (name.clone(), PINS.to_owned());
+                variables.extend(definition.lock.pins.iter().map(place));
+                mounts.push(mount);
+            }
         }
         for (name, value) in &step.variables {
             variables.insert(name.clone(), values.expand(value).map_err(missing)?);
@@ -118,6 +128,19 @@ impl<'a> Fetch<'a> {
             network: if step.network { Network::Host } else { Network::None },
             result_channel: false,
         })
+    }
+
+    /// The file that bounds what a layer's steps install, where the layer is to be made as it was. It lies beside the
+    /// layer's root, and stays there.
+    fn pins_of(&self, definition: &LayerDefinition, root: &Path) -> Result<Option<Mount>, EnvironmentError> {
+        let lock = self.pins.and_then(|pins| pins.get(&definition.name)).and_then(Value::as_array);
+        let (Some(lock), Some(folder)) = (lock.filter(|_| !definition.lock.pins.is_empty()), root.parent()) else {
+            return Ok(None);
+        };
+        let lines: String = lock.iter().filter_map(Value::as_str).map(|line| format!("{line}\n")).collect();
+        let file = folder.join("pins.txt");
+        fs_err::write(&file, lines)?;
+        Ok(Some(Mount::ReadOnly { source: file, target: PathBuf::from(PINS) }))
     }
 
     fn mounts(&self, definition: &LayerDefinition, earlier: &[ReadyLayer<'_>], root: &Path) -> Vec<Mount> {

@@ -67,7 +67,7 @@ impl Made {
             name: name.to_owned(),
             environment: prepared.digest.clone(),
             lock: digest_json(&prepared.lock),
-            layers: prepared.layers.clone(),
+            layers: prepared.made.clone(),
             trees: trees.iter().map(|tree| (*tree).to_owned()).collect(),
         }
     }

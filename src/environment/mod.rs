@@ -29,6 +29,7 @@ mod definition;
 mod definitions;
 mod detect;
 mod detection;
+mod dockerfile;
 mod error;
 mod failure;
 mod fetch;

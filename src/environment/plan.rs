@@ -445,6 +445,55 @@ mod tests {
     }
 
     #[test]
+    fn a_day_bounds_what_is_installed_and_is_refused_where_it_cant_be_kept() {
+        let c = case(&[("pyproject.toml", "[build-system]\nrequires = [\"hatchling\"]")]);
+        let of = |spec: &Value| digests(&resolved(spec.clone(), "3.11.7"), &c.subject, (0, 0));
+        let free = of(&json!({"language": "python", "packages": ["six"], "project": "editable"}));
+        let day = |day: &str| json!({"language": "python", "packages": ["six"], "project": "editable", "as_of": day});
+        let (first, second) = (of(&day("2024-05-31")), of(&day("2024-06-01")));
+        assert!(!free.contains_key("uv") && first.contains_key("uv"));
+        for layer in ["backend", "python"] {
+            let digests = BTreeSet::from([&free[layer], &first[layer], &second[layer]]);
+            assert_eq!(digests.len(), 3, "{layer}");
+        }
+        // What knows no day is shared.
+        assert_eq!((&free["pip"], &first["uv"]), (&first["pip"], &second["uv"]));
+        let resolved = resolved(day("2024-05-31"), "3.11.7");
+        let plan = Plan::new(&resolved, &c.subject, (0, 0), Vec::new()).unwrap();
+        let python = *plan.layers().last().unwrap();
+        let steps = plan.steps(&python.steps);
+        let install = steps.last().unwrap();
+        let argv = plan.layer_values(python).expand_all(&install.argv).unwrap();
+        let bound = argv.iter().position(|argument| argument == "--exclude-newer").unwrap();
+        assert_eq!(argv[bound + 1], "2024-05-31T23:59:59Z");
+        assert!(argv.last().unwrap() == "six" && !argv.iter().any(|argument| argument.contains("/env/pip")));
+    }
+
+    #[test]
+    fn a_day_is_refused_where_it_cant_be_kept() {
+        let refused = |spec: Value, files: &[(&str, &str)]| {
+            let c = case(files);
+            match Plan::new(&resolved(spec, "1"), &c.subject, (0, 0), Vec::new()) {
+                Err(EnvironmentError::AsOfUnsupported { help, .. }) => help,
+                Err(other) => panic!("{other}"),
+                Ok(_) => String::new(),
+            }
+        };
+        let rust = json!({"language": "rust", "as_of": "2024-05-31"});
+        assert!(refused(rust.clone(), &[("Cargo.toml", "")]).contains("Cargo.lock"));
+        assert_eq!(refused(rust, &[("Cargo.toml", ""), ("Cargo.lock", "")]), "");
+        let java = |mode: &str| json!({"language": "java", "project": mode, "as_of": "2024-05-31"});
+        assert!(refused(java("installed"), &[("pom.xml", "")]).contains("maven"));
+        assert_eq!(refused(java("path"), &[("pom.xml", "")]), "");
+        let node = |mode: &str| json!({"language": "node", "project": mode, "as_of": "2024-05-31"});
+        assert!(refused(node("installed"), &[("package.json", "{}"), ("yarn.lock", "")]).contains("yarn"));
+        assert_eq!(refused(node("installed"), &[("package.json", "{}"), ("package-lock.json", "")]), "");
+        assert_eq!(refused(json!({"language": "go", "as_of": "2024-05-31"}), &[("go.mod", "")]), "");
+        assert_eq!(refused(json!({"language": "sh", "as_of": "2024-05-31"}), &[]), "");
+        assert!(refused(json!({"language": "python", "as_of": "May"}), &[]).contains("not a day"));
+    }
+
+    #[test]
     fn a_language_without_packages_refuses_some() {
         let c = case(&[]);
         let shell = resolved(json!({"language": "sh", "packages": ["jq"]}), "");

@@ -71,7 +71,7 @@ pub struct Prepared {
     /// The build layer's folder in the cache, where there is one.
     pub build: Option<PathBuf>,
     /// The layers, in the order in which they are made: kind and digest.
-    pub layers: Vec<MadeLayer>,
+    pub made: Vec<MadeLayer>,
     /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
     pub held: Vec<Arc<Held>>,
 }
@@ -197,7 +197,7 @@ impl Environments {
         if let Some(error) = self.failed.lock().unwrap_or_else(PoisonError::into_inner).get(&attempt) {
             return Err(EnvironmentError::Earlier(error.clone()));
         }
-        let result = self.make(resolved, subject, progress, cancel).await;
+        let result = self.make(resolved, subject, None, progress, cancel).await;
         match result {
             Err(error) if error.reason() == InfraReason::Environment => {
                 let error = Arc::new(error);
@@ -229,7 +229,7 @@ impl Environments {
         Made::read(&self.settings.cache, name)
     }
 
-    fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
+    pub(super) fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
         Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
     }
 
@@ -251,10 +251,27 @@ impl Environments {
         }
     }
 
+    /// The same, where what is missing is made as it was: `lock` says what was in the layers. That it can't be had any
+    /// more is not remembered.
+    ///
+    /// # Errors
+    /// As [`prepare`](Self::prepare).
+    pub(super) async fn prepare_as_it_was(
+        &self,
+        resolved: &Resolved,
+        subject: &BuildSubject,
+        lock: &Value,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Prepared, EnvironmentError> {
+        self.make(resolved, subject, Some(lock), progress, cancel).await
+    }
+
     async fn make(
         &self,
         resolved: &Resolved,
         subject: &BuildSubject,
+        pins: Option<&Value>,
         progress: &(dyn Fn(&str) + Send + Sync),
         cancel: &CancellationToken,
     ) -> Result<Prepared, EnvironmentError> {
@@ -268,7 +285,7 @@ impl Environments {
         let deadline = Deadline::new(Phase::Fetch, settings.fetch_limits.wall, cancel);
         let watch = Watch { every: settings.heartbeat, progress, cache: &settings.cache };
         let runner = Runner { sandbox, deadline: &deadline, watch };
-        let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress };
+        let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress, pins };
         let fetched = deadline.over(async {
             let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
             for definition in plan.layers() {
@@ -311,7 +328,7 @@ impl Environments {
         }));
         let held = ready.iter().map(|layer| &layer.held).chain([&built.held]).flatten().cloned().collect();
         Ok(Prepared {
-            layers: states.into_iter().map(MadeLayer::from).collect(),
+            made: states.into_iter().map(MadeLayer::from).collect(),
             held,
             digest,
             root: resolved.root.clone(),

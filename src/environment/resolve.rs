@@ -13,6 +13,7 @@ use super::resolved::Resolved;
 use super::toolchain::{Search, Toolchain, find};
 use crate::model::EnvironmentSpec;
 use crate::sandbox::Root;
+use crate::store::Held;
 
 /// The `base` of a spec that wants this machine's own system.
 const HOST: &str = "host";
@@ -34,6 +35,8 @@ pub(super) type Looked = Result<Standing, Arc<EnvironmentError>>;
 pub(super) struct Standing {
     root: Root,
     toolchain: Arc<Toolchain>,
+    /// Keeps the base in the cache for as long as this process knows of it.
+    _held: Option<Arc<Held>>,
 }
 
 /// Who is told while a base is made, and may end it; and whether one may be made at all.
@@ -98,7 +101,7 @@ impl Environments {
                 found
             }
         };
-        let Standing { root, toolchain } = looked.map_err(EnvironmentError::Earlier)?;
+        let Standing { root, toolchain, _held } = looked.map_err(EnvironmentError::Earlier)?;
         Ok(Resolved { spec: spec.clone(), definition, toolchain, root })
     }
 
@@ -176,7 +179,7 @@ impl Environments {
         let found = find(&definition.toolchain, &wish.version, &settings.host, settings.probe_deadline);
         let toolchain = found.map_err(|search| missing_toolchain(definition, &wish.version, search))?;
         let missing = missing_packages(&wish.packages, &settings.host);
-        Ok((Standing { root: Root::Host, toolchain: Arc::new(toolchain) }, missing))
+        Ok((Standing { root: Root::Host, toolchain: Arc::new(toolchain), _held: None }, missing))
     }
 
     fn on_base(
@@ -186,12 +189,19 @@ impl Environments {
         name: &str,
         ears: Ears<'_>,
     ) -> Result<Standing, EnvironmentError> {
-        let base = self.base(name, &wish.packages, ears)?;
+        let mut base = self.base(name, &wish.packages, ears)?;
         let settings = &self.settings;
+        let hold = |base: &Base| settings.uses.as_ref().map(|uses| uses.hold(&base.folder)).transpose();
+        let mut held = hold(&base)?.flatten();
+        if held.is_none() && settings.uses.is_some() {
+            // It was taken out of the cache between its finding and now.
+            base = self.base(name, &wish.packages, ears)?;
+            held = hold(&base)?.flatten();
+        }
         let (sandbox, deadline) = (self.sandbox.as_ref(), settings.probe_deadline);
         let found = find_toolchain(&definition.toolchain, &wish.version, &base, sandbox, deadline, ears.cancel);
         match found {
-            Ok(toolchain) => Ok(Standing { root: base.root(), toolchain: Arc::new(toolchain) }),
+            Ok(toolchain) => Ok(Standing { root: base.root(), toolchain: Arc::new(toolchain), _held: held.map(Arc::new) }),
             Err(_) if ears.cancel.is_cancelled() => Err(BaseError::Cancelled.into()),
             Err(search) => Err(missing_toolchain(definition, &wish.version, search)),
         }

@@ -229,7 +229,7 @@ impl<'a> Search<'a> {
             };
             self.note(strategy, repair.clone(), Some(&spec), failure.clone(), began);
             // What a repair asks for may not be there: that is the repair's failure and not the machine's.
-            let repaired_away = repair.is_some() && failure.kind == FailureKind::Toolchain;
+            let repaired_away = repair.is_some() && failure.stage == Stage::Toolchain;
             if repaired_away {
                 return Err(Ended::Failed);
             }

@@ -24,11 +24,13 @@ pub enum EntryKind {
     Tree,
     /// A layer of environments.
     Layer,
+    /// A base that environments stand on.
+    Base,
 }
 
 impl EntryKind {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Repository, Self::Tree, Self::Layer];
+    pub const ALL: [Self; 4] = [Self::Repository, Self::Tree, Self::Layer, Self::Base];
 
     /// Its string form, one of a closed set.
     pub fn as_str(self) -> &'static str {
@@ -36,6 +38,7 @@ impl EntryKind {
             Self::Repository => "repository",
             Self::Tree => "tree",
             Self::Layer => "layer",
+            Self::Base => "base",
         }
     }
 
@@ -44,6 +47,7 @@ impl EntryKind {
             Self::Repository => Bucket::Repositories,
             Self::Tree => Bucket::Snapshots,
             Self::Layer => Bucket::Layers,
+            Self::Base => Bucket::Bases,
         }
     }
 }
@@ -120,7 +124,7 @@ fn paths(cache: &Path, kind: EntryKind) -> Result<Vec<PathBuf>, StoreError> {
         let is_whole = match kind {
             EntryKind::Tree => cache::marker(entry.path()).is_file(),
             EntryKind::Repository => !name.ends_with(".tmp"),
-            EntryKind::Layer => !name.starts_with('.'),
+            EntryKind::Layer | EntryKind::Base => !name.starts_with('.'),
         };
         if entry.file_type().is_dir() && is_whole {
             found.push(entry.into_path());
@@ -158,6 +162,8 @@ pub struct Evicted {
     pub gone: Vec<CacheEntry>,
     /// Entries that would have gone, and that a live process uses or makes.
     pub in_use: Vec<PathBuf>,
+    /// Bases that would have gone by their age, and that nobody but the one who handed their archive in can make again.
+    pub kept: Vec<PathBuf>,
     /// Bytes of all entries before.
     pub before: u64,
     /// Bytes of all entries after.
@@ -193,6 +199,10 @@ pub fn evict_with(cache: &Path, eviction: &Eviction, now: SystemTime, sizes: &Si
         if eviction.older_than.is_some_and(|limit| age < limit) {
             continue;
         }
+        if entry.kind == EntryKind::Base && is_handed_in(&entry.path) {
+            evicted.kept.push(entry.path);
+            continue;
+        }
         let gone = if entry.in_use {
             Ok(false)
         } else if eviction.dry_run {
@@ -212,6 +222,13 @@ pub fn evict_with(cache: &Path, eviction: &Eviction, now: SystemTime, sizes: &Si
     Ok(evicted)
 }
 
+/// Whether a base was made of an archive that somebody handed in, as its marker says.
+fn is_handed_in(base: &Path) -> bool {
+    let text = fs_err::read(base.join("base.json")).unwrap_or_default();
+    let marker: serde_json::Value = serde_json::from_slice(&text).unwrap_or_default();
+    marker["recipe"]["from"].get("archive").is_some()
+}
+
 /// Takes one entry away, unless somebody uses or makes it. First it loses its name, so that a half-deleted one is never
 /// taken for whole; who dies in between leaves what the next start takes for a half-made entry.
 fn take_away(cache: &Path, kind: EntryKind, entry: &Path) -> std::io::Result<bool> {
@@ -224,6 +241,7 @@ fn take_away(cache: &Path, kind: EntryKind, entry: &Path) -> std::io::Result<boo
             fs_err::create_dir_all(&locks)?;
             (locks.join(format!("{name}.lock")), folder.join(format!(".{name}.gone")))
         }
+        EntryKind::Base => (folder.join(format!("{name}.lock")), folder.join(format!(".{name}.gone"))),
         EntryKind::Tree | EntryKind::Repository => {
             (folder.join(format!("{name}.lock")), folder.join(format!("{name}.tmp")))
         }
@@ -331,6 +349,20 @@ mod tests {
         // Without either they go: the two really were what kept them.
         drop((held, making));
         assert_eq!(names(&case.evict(None, Some(0), false)), ["old", "middle"]);
+    }
+
+    #[test]
+    fn bases_go_unless_somebody_handed_their_archive_in() {
+        let case = Case::new();
+        for (name, from) in [("made", r#"{"debian": {}}"#), ("handed", r#"{"archive": {}}"#)] {
+            let base = Bucket::Bases.path(case.cache()).join(name);
+            fs_err::create_dir_all(base.join("root")).unwrap();
+            fs_err::write(base.join("base.json"), format!(r#"{{"recipe": {{"from": {from}}}}}"#)).unwrap();
+            ago(&base, 20);
+        }
+        let done = case.evict(Some(15), Some(0), false);
+        assert_eq!((names(&done), done.kept.len()), (vec!["made".to_owned()], 1));
+        assert!(done.kept[0].ends_with("bases-v1/handed") && done.kept[0].is_dir());
     }
 
     #[test]

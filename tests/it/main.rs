@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot go on fails")]
 
 mod again;
+mod base;
 mod channel;
 mod cli;
 mod configuration;
 mod crash;
-mod docker;
 mod detect;
 mod disk_env;
+mod docker;
 mod docs;
 mod environment;
 mod hostile;

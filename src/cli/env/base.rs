@@ -82,13 +82,16 @@ pub(super) fn run(args: Args) -> Outcome {
     let mut made: Vec<(String, Base, bool)> = Vec::new();
     for name in &args.names {
         let say = |text: &str| printer.note(text);
-        let there = args.from.is_none() && matches!(bases.find(name, &args.packages), Ok(Some(_)));
+        let before = bases.digests();
         let base = match &args.from {
             Some(from) => bases.take(from, name, &say, &cancel),
             None => bases.get(name, &args.packages, &say, &cancel),
         };
         match base {
-            Ok(base) => made.push((name.clone(), base, !there)),
+            Ok(base) => {
+                let is_new = !before.contains(&base.digest);
+                made.push((name.clone(), base, is_new));
+            }
             Err(BaseError::Cancelled) => {
                 printer.note("interrupted: what was finished is kept, the same command goes on");
                 return Ok(Status::Interrupted);

@@ -85,3 +85,22 @@ pub(super) fn survey_all(services: &Services, chosen: &[Chosen], look: Look) -> 
     services.environments.give_up_network();
     chosen.iter().map(|(instance, comments)| survey(services, instance, comments, look)).collect()
 }
+
+/// The instance of this id, or the only one that begins so.
+pub(super) fn find<'a>(instances: &'a [Instance], name: &str) -> Result<&'a Instance, CliError> {
+    let folded = name.to_ascii_lowercase();
+    if let Some(exact) = instances.iter().find(|i| i.instance_id.folded() == folded) {
+        return Ok(exact);
+    }
+    let found: Vec<&Instance> = instances.iter().filter(|i| i.instance_id.folded().starts_with(&folded)).collect();
+    let names = |list: &[&Instance]| {
+        let shown: Vec<String> = list.iter().take(8).map(|i| format!("`{}`", i.instance_id)).collect();
+        shown.join(", ")
+    };
+    match found.as_slice() {
+        [one] => Ok(one),
+        [] => Err(CliError::usage(format!("the benchmark has no instance `{name}`"))
+            .hint(format!("it has {}", names(&instances.iter().collect::<Vec<_>>())))),
+        several => Err(CliError::usage(format!("`{name}` is the beginning of several: {}", names(several)))),
+    }
+}

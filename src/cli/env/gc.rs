@@ -15,9 +15,9 @@ use crate::store::{CacheEntry, Evicted, Eviction, evict};
 
 /// Delete from the cache what was not used for longest, by size or by age.
 ///
-/// Layers, trees and clones go, the one that was not used for longest first, until the cache has the size of `--to`, or
+/// Layers, bases, trees and clones go, the one that was not used for longest first, until the cache has the size of `--to`, or
 /// else the one of its limit (`--cache-limit`). With `--older-than` only what nothing used for so long goes. What a live
-/// process uses or makes always stays. What is needed again is made again.
+/// process uses or makes always stays, and bases whose archive somebody handed in. What is needed again is made again.
 ///
 /// Example: redgreen env gc --to 20G --dry-run
 #[derive(Debug, clap::Args)]
@@ -83,6 +83,7 @@ pub(super) fn run(args: Args) -> Outcome {
             "bytes_after": evicted.after,
             "gone": evicted.gone.iter().map(row).collect::<Vec<_>>(),
             "in_use": evicted.in_use,
+            "kept": evicted.kept,
             "problems": evicted.problems,
         }))?;
     } else {

@@ -6,14 +6,16 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::check::word;
-use super::chosen::ChosenOptions;
+use super::chosen::{ChosenOptions, find};
 use crate::cli::Outcome;
-use crate::cli::error::Status;
+use crate::cli::common;
+use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
 use crate::engine::size;
 use crate::environment::LayerState;
+use crate::model::Instance;
 use crate::report::{counted, human_seconds};
-use crate::stage::score::{Look, Standing, Survey};
+use crate::stage::score::{self, Look, Standing, Survey};
 
 /// Tell what `env build` would do: for each instance what is in the cache and what would be made, with size and time.
 ///
@@ -26,6 +28,12 @@ use crate::stage::score::{Look, Standing, Survey};
 pub(super) struct Args {
     #[command(flatten)]
     chosen: ChosenOptions,
+    /// Print this instance's environment as a Dockerfile instead.
+    #[arg(long, value_name = "INSTANCE", conflicts_with = "json")]
+    dockerfile: Option<String>,
+    /// The image below everything in the Dockerfile [default: the language's for the version].
+    #[arg(long, value_name = "IMAGE", requires = "dockerfile")]
+    from: Option<String>,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -33,8 +41,27 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
+    if let Some(name) = &args.dockerfile {
+        return dockerfile(&args, name, &printer);
+    }
     let surveys = args.chosen.surveys(&printer, Look::Through)?;
     show(&surveys, args.json, &printer)
+}
+
+fn dockerfile(args: &Args, name: &str, printer: &Printer) -> Outcome {
+    let chosen = args.chosen.chosen(printer)?;
+    let instances: Vec<Instance> = chosen.iter().map(|(instance, _)| instance.clone()).collect();
+    let id = &find(&instances, name)?.instance_id;
+    let services = args.chosen.places.services(&common::absolute(&args.chosen.bench)?)?;
+    services.environments.give_up_network();
+    for (instance, comments) in chosen.iter().filter(|(instance, _)| instance.instance_id == *id) {
+        let text = score::dockerfile(&services, instance, comments, args.from.as_deref());
+        let text = text.map_err(|why| {
+            CliError::infra(format!("there is no recipe for `{id}`: {}: {}", why.class.as_str(), why.detail))
+        })?;
+        printer.data(&text)?;
+    }
+    Ok(Status::Done)
 }
 
 /// Prints a plan.

@@ -17,7 +17,7 @@ use crate::stage::score::{
 };
 use crate::store::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest};
 
-use super::chosen::PlaceOptions;
+use super::chosen::{PlaceOptions, find};
 
 /// Sit down in an instance's environment, at the commit to review.
 ///
@@ -87,25 +87,6 @@ pub(super) fn run(args: Args) -> Outcome {
     runtime.shutdown_background();
     result?;
     Ok(Status::Done)
-}
-
-/// The instance of this id, or the only one that begins so.
-fn find<'a>(instances: &'a [Instance], name: &str) -> Result<&'a Instance, CliError> {
-    let folded = name.to_ascii_lowercase();
-    if let Some(exact) = instances.iter().find(|i| i.instance_id.folded() == folded) {
-        return Ok(exact);
-    }
-    let found: Vec<&Instance> = instances.iter().filter(|i| i.instance_id.folded().starts_with(&folded)).collect();
-    let names = |list: &[&Instance]| {
-        let shown: Vec<String> = list.iter().take(8).map(|i| format!("`{}`", i.instance_id)).collect();
-        shown.join(", ")
-    };
-    match found.as_slice() {
-        [one] => Ok(one),
-        [] => Err(CliError::usage(format!("the benchmark has no instance `{name}`"))
-            .hint(format!("it has {}", names(&instances.iter().collect::<Vec<_>>())))),
-        several => Err(CliError::usage(format!("`{name}` is the beginning of several: {}", names(several)))),
-    }
 }
 
 fn comment(instance: &Instance, name: &str) -> Result<crate::model::CommentId, CliError> {

@@ -175,16 +175,17 @@ impl Tree {
                 // Devices and pipes are nobody's business; the rest describes other entries.
                 _ => continue,
             };
-            let number = |what: std::io::Result<u64>| what.map_err(|e| bad(format!("the entry `{shown}`: {e}")));
+            // Writers leave these empty where they know nothing.
+            let number = |what: std::io::Result<u64>| what.unwrap_or_default();
             let (time, nanos) = match exact {
                 Some(exact) => exact,
-                None => (number(header.mtime())?, 0),
+                None => (number(header.mtime()), 0),
             };
             let node = Node {
                 kind,
                 mode: header.mode().map_err(|e| bad(format!("the entry `{shown}`: {e}")))? & 0o777,
-                uid: number(header.uid())?,
-                gid: number(header.gid())?,
+                uid: number(header.uid()),
+                gid: number(header.gid()),
                 time,
                 nanos,
             };

@@ -77,8 +77,8 @@ const GONE_OF_DEBIAN: [&str; 2] = ["etc/apt/sources.list", "etc/apt/sources.list
 pub fn clean(tree: &mut Tree, debian: bool) {
     let more: &[&str] = if debian { &GONE_OF_DEBIAN } else { &[] };
     tree.retain(|path, _| {
-        let below = |folder: &&str| path != Path::new(folder) && path.starts_with(folder);
-        !EMPTIED.iter().any(|folder| below(&folder)) && !GONE.iter().chain(more).any(|pattern| matches(path, pattern))
+        let below = |folder: &str| path != Path::new(folder) && path.starts_with(folder);
+        !EMPTIED.iter().any(|folder| below(folder)) && !GONE.iter().chain(more).any(|pattern| matches(path, pattern))
     });
 }
 

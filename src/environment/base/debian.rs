@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 use super::error::BaseError;
 use super::host;
 use super::make::Told;
+use crate::child;
 use crate::environment::settings::HostVariables;
 use crate::environment::{NetworkSettings, strip_credentials};
-use crate::{child, fault};
 
 /// How many of its last lines are kept for an error.
 const KEPT: usize = 400;
@@ -86,7 +86,6 @@ impl Debian<'_> {
             tail: String::new(),
         };
         let mut child = command.spawn().map_err(failed)?;
-        fault::point("base.maker.spawned");
         let (ended, said) = follow(&mut child, told);
         let status = ended?;
         if status.success() { Ok(archive) } else { Err(self.judged(wanted, status, &said)) }

@@ -322,6 +322,11 @@ impl Bases {
         Ok(out.into_values().collect())
     }
 
+    /// The digests of all bases in the cache.
+    pub fn digests(&self) -> Vec<Digest> {
+        self.shelf.all().into_iter().map(|base| base.digest).collect()
+    }
+
     /// The base with this content, if it is in the cache.
     pub fn with_content(&self, content: &str) -> Option<Base> {
         self.shelf.all().into_iter().find(|base| base.record.content.as_str() == content)

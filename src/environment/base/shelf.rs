@@ -12,7 +12,6 @@ use super::make::Told;
 use super::recipe::Recipe;
 use crate::environment::archive::{TarWriter, Tree, unpack};
 use crate::environment::layers::remove_tree;
-use crate::fault;
 use crate::model::Digest;
 use crate::sandbox::Root;
 use crate::store::cache::Bucket;
@@ -148,7 +147,6 @@ impl Shelf {
         loop {
             match file.try_lock() {
                 Ok(()) => {
-                    fault::point("base.turn.taken");
                     return Ok(file);
                 }
                 Err(std::fs::TryLockError::WouldBlock) => {
@@ -190,7 +188,6 @@ impl Shelf {
         told.say("writing the archive");
         let archive = draft.folder.join(ARCHIVE);
         let (content_digest, archive_bytes) = write_archive(&content.tree, &archive, told)?;
-        fault::point("base.archive.written");
         told.check()?;
         told.say("unpacking it");
         let folder = draft.folder.join(FOLDER);
@@ -203,7 +200,6 @@ impl Shelf {
         for folder in [&draft.folder, &folder] {
             fs_err::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
         }
-        fault::point("base.folder.unpacked");
         let folder_bytes = super::contents::bytes_of(&shown);
         let record = BaseRecord {
             schema: SCHEMA,
@@ -221,11 +217,9 @@ impl Shelf {
         remove_tree(&draft.folder.join(WORK))?;
         let mut file = fs_err::File::create(draft.folder.join(MARKER))?;
         file.write_all(&serde_json::to_vec_pretty(&record).map_err(std::io::Error::from)?)?;
-        fault::point("base.marker.written");
         told.check()?;
         rustix::fs::syncfs(file.file()).map_err(std::io::Error::from)?;
         fs_err::rename(&draft.folder, &target)?;
-        fault::point("base.renamed");
         fs_err::File::open(&self.bucket)?.sync_all()?;
         Ok(Base { digest, folder: target, record })
     }
@@ -248,7 +242,6 @@ impl Draft {
         }
         let folder = bucket.join(format!("{prefix}{}", std::process::id()));
         fs_err::create_dir(&folder)?;
-        fault::point("base.draft.made");
         fs_err::create_dir(folder.join(WORK))?;
         Ok(Self { folder })
     }

@@ -6,6 +6,8 @@ mod decide;
 mod range;
 mod said;
 mod semver;
+#[cfg(test)]
+mod tests;
 mod tree;
 
 pub use claims::Claim;

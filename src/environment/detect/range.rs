@@ -118,9 +118,8 @@ fn pep440(text: &str) -> Result<pep440_rs::VersionSpecifiers, String> {
             specifiers.push(part.to_owned());
         }
     }
-    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(",")).map_err(|error| {
-        error.to_string().lines().next().unwrap_or("not a range").to_owned()
-    })
+    pep440_rs::VersionSpecifiers::from_str(&specifiers.join(","))
+        .map_err(|error| error.to_string().lines().next().unwrap_or("not a range").to_owned())
 }
 
 /// `>=3.8 <4` is two parts, `>= 3.8` one.

@@ -39,5 +39,5 @@ pub use roster::{Roster, RosterComment, RosterInstance, RosterTest};
 pub use row::{Row, RowState};
 pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use sit::{SitError, sit};
-pub use survey::{Look, Standing, Survey, TreeState, survey};
+pub use survey::{Look, Standing, Survey, TreeState, dockerfile, survey};
 pub use verdicts::{Scored, verdicts};

@@ -7,8 +7,8 @@ use serde::Serialize;
 use super::environment::{Foreseen, foresee};
 use super::prepare::{Unavailable, by_hand, disk, of_repo};
 use super::run::Services;
-use crate::environment::{BuildSubject, LayerState, Staleness};
-use crate::model::{CommentId, Instance, InstanceId};
+use crate::environment::{BuildSubject, LayerState, Resolved, Staleness};
+use crate::model::{CommentId, InfraReason, Instance, InstanceId};
 use crate::repo::{RepoError, Repository, SnapshotMode};
 use crate::sandbox::Root;
 use crate::store::cache::Bucket;
@@ -72,20 +72,27 @@ pub struct TreeState {
     pub folder: PathBuf,
 }
 
+impl Survey {
+    /// Of which nothing is known yet.
+    fn new(instance: &Instance) -> Self {
+        Self {
+            instance_id: instance.instance_id.clone(),
+            standing: Standing::Missing,
+            reason: String::new(),
+            repository: false,
+            trees: Vec::new(),
+            root: String::new(),
+            root_there: false,
+            layers: Vec::new(),
+            stale: Vec::new(),
+        }
+    }
+}
+
 /// Looks at the environment of one instance. Never uses the network, never builds; blocks for as long as a toolchain
 /// takes to answer (once) and, with [`Look::Through`], as long as writing the trees takes.
 pub fn survey(services: &Services, instance: &Instance, comments: &[CommentId], look: Look) -> Survey {
-    let mut survey = Survey {
-        instance_id: instance.instance_id.clone(),
-        standing: Standing::Missing,
-        reason: String::new(),
-        repository: false,
-        trees: Vec::new(),
-        root: String::new(),
-        root_there: false,
-        layers: Vec::new(),
-        stale: Vec::new(),
-    };
+    let mut survey = Survey::new(instance);
     if let Err(why) = fill(&mut survey, services, instance, comments, look) {
         survey.standing = Standing::Unavailable;
         survey.reason = format!("{}: {}", why.class.as_str(), why.detail);
@@ -100,6 +107,45 @@ fn fill(
     comments: &[CommentId],
     look: Look,
 ) -> Result<(), Unavailable> {
+    let throw_away = tempfile::tempdir_in(services.scratch.path()).map_err(|e| disk(&e.to_string()))?;
+    let found = find(survey, services, instance, comments, look, throw_away.path())?;
+    let Some((resolved, subject)) = found else { return Ok(()) };
+    let inspected = services.environments.inspect(&resolved, &subject);
+    survey.layers = inspected.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?;
+    conclude(survey, services);
+    Ok(())
+}
+
+/// The Dockerfile of an instance's environment. Never uses the network.
+///
+/// # Errors
+/// Why it can't be told.
+pub fn dockerfile(
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    from: Option<&str>,
+) -> Result<String, Unavailable> {
+    let mut survey = Survey::new(instance);
+    let throw_away = tempfile::tempdir_in(services.scratch.path()).map_err(|e| disk(&e.to_string()))?;
+    match find(&mut survey, services, instance, comments, Look::Through, throw_away.path())? {
+        Some((resolved, subject)) => {
+            let text = services.environments.dockerfile(&resolved, &subject, from);
+            text.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))
+        }
+        None => Err(Unavailable::new(InfraReason::Environment, survey.reason)),
+    }
+}
+
+/// What an environment would be made of; `None` where that is not known yet, and then the survey says why.
+fn find(
+    survey: &mut Survey,
+    services: &Services,
+    instance: &Instance,
+    comments: &[CommentId],
+    look: Look,
+    throw_away: &Path,
+) -> Result<Option<(Box<Resolved>, BuildSubject)>, Unavailable> {
     // A toolchain that is not here is the first thing to know.
     if let Some(spec) = instance.environment.as_ref().filter(|_| services.overrides.is_empty())
         && let Err(error) = services.environments.resolve_there(spec)
@@ -109,7 +155,7 @@ fn fill(
         };
         survey.reason = format!("the base {base} is not made yet");
         survey.root = base.to_owned();
-        return Ok(());
+        return Ok(None);
     }
     let mut sources = services.repositories.clone();
     sources.offline = true;
@@ -117,7 +163,7 @@ fn fill(
         // Asked to build, it would be cloned.
         Err(RepoError::NotFound { .. }) if can_clone(services) => {
             survey.reason = "the repository is not here yet".to_owned();
-            return Ok(());
+            return Ok(None);
         }
         opened => opened.map_err(|e| of_repo(&e))?,
     };
@@ -136,32 +182,28 @@ fn fill(
     if !missing.is_empty() {
         survey.reason = format!("not made yet: the tree of {}", missing.join(" and "));
         if look == Look::AsItIs {
-            return Ok(());
+            return Ok(None);
         }
     }
-    let throw_away = tempfile::tempdir_in(services.scratch.path()).map_err(|e| disk(&e.to_string()))?;
-    let subject = subject(&repository, survey, throw_away.path(), owner)?;
+    let subject = subject(&repository, survey, throw_away, owner)?;
     let (overridden, day) = by_hand(services, &repository, instance, &commits[0].1)?;
     let resolved = match foresee(services, instance, comments, overridden.as_ref(), subject.clone(), day)? {
         Foreseen::Resolved(resolved) => resolved,
         Foreseen::Search(said) => {
             survey.reason = said;
-            return Ok(());
+            return Ok(None);
         }
         Foreseen::Outdated(said) => {
             (survey.standing, survey.reason) = (Standing::Stale, said);
-            return Ok(());
+            return Ok(None);
         }
         Foreseen::Rejected(said) => {
             (survey.standing, survey.reason) = (Standing::Unavailable, said);
-            return Ok(());
+            return Ok(None);
         }
     };
     (survey.root, survey.root_there) = root(&resolved.root);
-    let inspected = services.environments.inspect(&resolved, &subject);
-    survey.layers = inspected.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?;
-    conclude(survey, services);
-    Ok(())
+    Ok(Some((resolved, subject)))
 }
 
 fn can_clone(services: &Services) -> bool {

@@ -156,25 +156,32 @@ fn environments_are_listed_and_built_ahead() {
     assert_snapshot!(place.see(&["env", "list"]), @r"
     exit code 0
     ----- stdout
+    c          c++, cpp, cc, cxx
+    go         golang
+    java       jvm, kotlin
     node       javascript, typescript, js, ts, nodejs
     python     py, python3, cpython
     rust       rs, cargo
     shell      sh, posix-sh, bash
     ");
-    assert_snapshot!(place.see(&["env", "build", "bench", "--offline", "-i", "*rotate*"]), @r"
+    assert_snapshot!(place.see(&["env", "build", "bench", "--offline", "-j", "1", "-i", "*rotate*"]), @r"
     exit code 0
     ----- stdout
     2 environments ready, 0 not
     ----- stderr
-    1/2 lantern-example__rotate-6@e2215cf
-      repository
-    2/2 lantern-example__rotate-8@f8880c3
-      repository
+    lantern-example__rotate-6@e2215cf: begins
+    lantern-example__rotate-6@e2215cf: repository
+    lantern-example__rotate-6@e2215cf: shell: the shell runs
+    lantern-example__rotate-6@e2215cf: ready, proven
+    lantern-example__rotate-8@f8880c3: begins
+    lantern-example__rotate-8@f8880c3: repository
+    lantern-example__rotate-8@f8880c3: shell: the shell runs
+    lantern-example__rotate-8@f8880c3: ready, proven
     ");
     assert_snapshot!(place.see(&["env", "build", "bench", "-i", "nothing"]), @r"
     exit code 2
     ----- stderr
-    error: no instance with an oracle matches `--instances`
+    error: no instance matches `--instances`
     hint: `redgreen check bench` tells what the folder holds
     ");
 }

@@ -54,7 +54,10 @@ fn nothing_installed_is_no_install() {
     let place = folder.path().display().to_string();
     let of = |mode: &str| proof(&["python3", "-c"], "python_proof.py", &["install", &place, mode], folder.path(), &[]);
     let Some(said) = of("editable") else { return };
-    assert!(said["ok"] == false && said["detail"].as_str().unwrap().contains("no distribution of the project"), "{said}");
+    assert!(
+        said["ok"] == false && said["detail"].as_str().unwrap().contains("no distribution of the project"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -73,7 +76,11 @@ fn a_c_project_is_built_collected_and_tested_by_make() {
     assert_eq!(of("sample")["passed"], serde_json::json!(["make test"]));
     files(tree, &[("a.c", "int main(void) { return 3; }\n")]);
     let failed = of("sample");
-    assert_eq!((failed["ok"].as_bool(), &failed["failed"]), (Some(false), &serde_json::json!(["make test"])), "{failed}");
+    assert_eq!(
+        (failed["ok"].as_bool(), &failed["failed"]),
+        (Some(false), &serde_json::json!(["make test"])),
+        "{failed}"
+    );
     files(tree, &[("a.c", "#include <rg_no_such_header.h>\nint main(void) { return 0; }\n")]);
     let broken = of("import");
     assert!(broken["ok"] == false && broken["detail"].as_str().unwrap().contains("rg_no_such_header.h"), "{broken}");
@@ -109,7 +116,13 @@ fn a_node_package_loads_and_its_tests_pass() {
     files(tree, &[("lib/index.js", "require('rg-not-there');\n")]);
     let broken = of("import").unwrap();
     assert!(broken["ok"] == false && broken["detail"].as_str().unwrap().contains("rg-not-there"), "{broken}");
-    files(tree, &[("package.json", r#"{"main": "dist/a.js", "devDependencies": {"jest": "^29", "gone": "1"}, "scripts": {"test": "jest"}}"#)]);
+    files(
+        tree,
+        &[(
+            "package.json",
+            r#"{"main": "dist/a.js", "devDependencies": {"jest": "^29", "gone": "1"}, "scripts": {"test": "jest"}}"#,
+        )],
+    );
     assert!(of("import").unwrap()["detail"].as_str().unwrap().contains("not built"));
     assert!(of("install").unwrap()["detail"].as_str().unwrap().contains("gone is not installed"));
     assert!(of("collect").unwrap()["detail"].as_str().unwrap().contains("jest: not found"));
@@ -123,7 +136,13 @@ fn a_rust_crate_compiles_lists_and_passes() {
     let folder = tempfile::tempdir().unwrap();
     let tree = folder.path();
     let lib = "#[test]\nfn holds() {}\n#[test]\n#[should_panic]\nfn panics() { panic!() }\n";
-    files(tree, &[("Cargo.toml", "[package]\nname = 'own'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n"), ("src/lib.rs", lib)]);
+    files(
+        tree,
+        &[
+            ("Cargo.toml", "[package]\nname = 'own'\nversion = '0.1.0'\nedition = '2021'\n[workspace]\n"),
+            ("src/lib.rs", lib),
+        ],
+    );
     let of = |check: &str| {
         proof(&["sh", "-c"], "rust_proof.sh", &["sh", check, "cargo"], tree, &[("CARGO_TARGET_DIR", "target")]).unwrap()
     };
@@ -135,6 +154,12 @@ fn a_rust_crate_compiles_lists_and_passes() {
     assert_eq!((of("sample")["ok"].as_bool(), of("sample")["failed"].as_array().map(Vec::len)), (Some(false), Some(1)));
     files(tree, &[("src/lib.rs", "fn broken( {}\n")]);
     assert_eq!(of("import")["ok"], false);
-    files(tree, &[("Cargo.toml", "[package]\nname = 'own'\nversion = '0.1.0'\n[dependencies]\nrg-no-such-crate = '1'\n[workspace]\n")]);
+    files(
+        tree,
+        &[(
+            "Cargo.toml",
+            "[package]\nname = 'own'\nversion = '0.1.0'\n[dependencies]\nrg-no-such-crate = '1'\n[workspace]\n",
+        )],
+    );
     assert_eq!(of("install")["ok"], false);
 }

@@ -45,10 +45,18 @@ fn python_projects_by_their_metadata() {
     );
     assert!(said.is_null() || said["notes"].to_string().contains('d'), "{said}");
     let cfg = "[metadata]\nname = o\n[options]\ninstall_requires =\n    a\n    b>1\n[options.extras_require]\ntesting =\n    t\n";
-    wants("tests", &[("setup.cfg", cfg), ("setup.py", "from setuptools import setup\nsetup()")], &["a", "b>1", "t", "pytest"]);
+    wants(
+        "tests",
+        &[("setup.cfg", cfg), ("setup.py", "from setuptools import setup\nsetup()")],
+        &["a", "b>1", "t", "pytest"],
+    );
     let dynamic = "[project]\nname = 'o'\ndynamic = ['dependencies']\n\
                    [tool.setuptools.dynamic]\ndependencies = {file = ['req/in.txt']}\n";
-    wants("runtime", &[("pyproject.toml", dynamic), ("req/in.txt", "a==1\n-r more.txt\n"), ("req/more.txt", "b # c\n")], &["a==1", "b"]);
+    wants(
+        "runtime",
+        &[("pyproject.toml", dynamic), ("req/in.txt", "a==1\n-r more.txt\n"), ("req/more.txt", "b # c\n")],
+        &["a==1", "b"],
+    );
 }
 
 #[test]
@@ -62,7 +70,11 @@ fn a_setup_script_runs_with_stand_ins_for_what_is_not_there() {
                  \x20     ext_modules=[Extension('a', ['a.c'], include_dirs=[numpy.get_include()])],\n\
                  \x20     extras_require={'tests': ['t'], ':python_version<\"3\"': ['old']}, cmdclass={'b': B})\n\
                  print('noise')\n";
-    wants("tests", &[("setup.py", setup), ("r.txt", "a b==2")], &["a", "b==2", "old; python_version<\"3\"", "t", "pytest"]);
+    wants(
+        "tests",
+        &[("setup.py", setup), ("r.txt", "a b==2")],
+        &["a", "b==2", "old; python_version<\"3\"", "t", "pytest"],
+    );
     // One that ends badly says nothing, and that is told.
     let said = wants("runtime", &[("setup.py", "raise SystemExit('no')")], &[]);
     assert!(said.is_null() || said["notes"].to_string().contains("setup.py"), "{said}");
@@ -71,15 +83,29 @@ fn a_setup_script_runs_with_stand_ins_for_what_is_not_there() {
 #[test]
 fn requirements_files_and_test_tools() {
     let tree: &[(&str, &str)] = &[
-        ("requirements.txt", "a>=1 \\\n  ,<2  # why\n--index-url https://evil\n-e .\nhttps://x/y.whl\ngit+https://h/n.git#egg=named\n"),
+        (
+            "requirements.txt",
+            "a>=1 \\\n  ,<2  # why\n--index-url https://evil\n-e .\nhttps://x/y.whl\ngit+https://h/n.git#egg=named\n",
+        ),
         ("requirements-test.txt", "-r requirements.txt\n-c limits.txt\nt --hash=sha256:aa\n"),
         ("limits.txt", "t==3\nunused==1\n"),
         ("a.py", ""),
     ];
     let said = wants("files", tree, &["a>=1 ,<2", "named", "t", "pytest", "t==3"]);
-    assert!(said.is_null() || (said["notes"].to_string().contains("--index-url") && !said["packages"].to_string().contains("evil")));
+    assert!(
+        said.is_null()
+            || (said["notes"].to_string().contains("--index-url") && !said["packages"].to_string().contains("evil"))
+    );
     let tox = "[tox]\nenvlist = py38\n[testenv]\ndeps =\n    pytest>5\n    py38: odd\n    -r{toxinidir}/t.txt\n";
-    wants("tests", &[("setup.py", "from setuptools import setup\nsetup(install_requires=['a'])"), ("tox.ini", tox), ("t.txt", "x")], &["a", "pytest>5", "x"]);
+    wants(
+        "tests",
+        &[
+            ("setup.py", "from setuptools import setup\nsetup(install_requires=['a'])"),
+            ("tox.ini", tox),
+            ("t.txt", "x"),
+        ],
+        &["a", "pytest>5", "x"],
+    );
     let nox = "import nox\n@nox.session\ndef tests(session):\n    session.install('-e', '.', 'pytest', 'y')\n";
     wants("tests", &[("pyproject.toml", "[project]\nname='o'"), ("noxfile.py", nox)], &["pytest", "y"]);
     // A file that leads out of the tree is not read.
@@ -89,16 +115,32 @@ fn requirements_files_and_test_tools() {
 #[test]
 fn plugins_that_the_projects_own_tests_need() {
     let tree: &[(&str, &str)] = &[
-        ("pyproject.toml", "[project]\nname='o'\n[tool.pytest.ini_options]\naddopts = ['--cov=o', '-n', 'auto', '-p', 'pytest_timeout']\nasyncio_mode = 'auto'\nrequired_plugins = ['pytest-order']\n"),
-        ("tests/test_a.py", "from hypothesis import given\nimport helper\n\ndef test_a(mocker, tmp_path, local):\n    pass\n"),
+        (
+            "pyproject.toml",
+            "[project]\nname='o'\n[tool.pytest.ini_options]\naddopts = ['--cov=o', '-n', 'auto', '-p', 'pytest_timeout']\nasyncio_mode = 'auto'\nrequired_plugins = ['pytest-order']\n",
+        ),
+        (
+            "tests/test_a.py",
+            "from hypothesis import given\nimport helper\n\ndef test_a(mocker, tmp_path, local):\n    pass\n",
+        ),
         ("tests/conftest.py", "import pytest\n@pytest.fixture\ndef local(): pass\n"),
         ("tests/helper.py", ""),
     ];
-    let plain = ["pytest", "pytest-cov", "pytest-xdist", "pytest-timeout", "pytest-asyncio", "pytest-order", "hypothesis", "pytest-mock"];
+    let plain = [
+        "pytest",
+        "pytest-cov",
+        "pytest-xdist",
+        "pytest-timeout",
+        "pytest-asyncio",
+        "pytest-order",
+        "hypothesis",
+        "pytest-mock",
+    ];
     wants("tests", tree, &plain);
     let ini = "[pytest]\naddopts = --cov-report=xml --timeout=3 --ds x\n";
     wants("tests", &[("pytest.ini", ini), ("a.py", "")], &["pytest", "pytest-cov", "pytest-timeout", "pytest-django"]);
-    let said = wants("tests", &[("tests/test_u.py", "import unittest\nclass T(unittest.TestCase):\n    pass\n")], &["pytest"]);
+    let said =
+        wants("tests", &[("tests/test_u.py", "import unittest\nclass T(unittest.TestCase):\n    pass\n")], &["pytest"]);
     assert!(said.is_null() || said["framework"] == "unittest", "{said}");
 }
 
@@ -109,8 +151,13 @@ fn locks_pin_what_is_asked_for_and_what_that_surely_needs() {
                 [[package]]\nname = 'own'\nversion = '0'\nsource = {editable = '.'}\n";
     let project = "[project]\nname = 'own'\ndependencies = ['a>=1', 'free']\n[dependency-groups]\ntest = ['pytest']\n";
     wants("locked", &[("pyproject.toml", project), ("uv.lock", lock)], &["a==1.5", "free", "pytest", "deep==0.1"]);
-    let pipfile = "{\"default\": {\"a\": {\"version\": \"==1.5\"}}, \"develop\": {\"pytest\": {\"version\": \"==7.0\"}}}";
-    wants("locked", &[("setup.py", "from setuptools import setup\nsetup(install_requires=['a'])"), ("Pipfile.lock", pipfile)], &["a==1.5", "pytest==7.0"]);
+    let pipfile =
+        "{\"default\": {\"a\": {\"version\": \"==1.5\"}}, \"develop\": {\"pytest\": {\"version\": \"==7.0\"}}}";
+    wants(
+        "locked",
+        &[("setup.py", "from setuptools import setup\nsetup(install_requires=['a'])"), ("Pipfile.lock", pipfile)],
+        &["a==1.5", "pytest==7.0"],
+    );
 }
 
 #[test]

@@ -99,7 +99,8 @@ fn a_definition_of_the_users_own_is_enough_for_a_new_language() {
             ("project/lib/A.pm", ""),
         ],
     );
-    let ran = place.run(&["env", "detect", "project", "--definitions", "own", "--date", "2022-01-01", "--json"]).exits(0);
+    let ran =
+        place.run(&["env", "detect", "project", "--definitions", "own", "--date", "2022-01-01", "--json"]).exits(0);
     let value: serde_json::Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((value["language"].as_str(), value["version"].as_str()), (Some("perl"), Some("5.30")), "{value}");
 }

@@ -88,6 +88,8 @@ async fn a_network_that_is_cut() {
 async fn a_test_framework_that_is_absent() {
     let url = BARE_INDEX.as_ref().map(|index| index.url()).unwrap_or_default();
     let Some(yard) = Yard::with("a_test_framework_that_is_absent", |s| s.network = index_at(&url)) else { return };
+    // The one that other tests installed is not there either.
+    fs_err::remove_dir_all(yard.folder.path().join("cache/layers-v1/python-python")).unwrap();
     let rejected = yard.rejected(&Project::named("untested")).await;
     assert_failed(&yard, &rejected, FailureKind::NoTestFramework, Stage::Fetch, "pytest");
 }

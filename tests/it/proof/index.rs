@@ -65,7 +65,7 @@ def main(args=(), plugins=()):
 "##;
 
 /// What every index here has: a test framework by the name that projects ask for, and what builds are told to want.
-fn usual() -> Vec<Package> {
+pub fn usual() -> Vec<Package> {
     vec![
         Package { files: &[("pytest.py", FRAMEWORK)], ..package("pytest", "8.0.0") },
         package("wheel", "0.43.0"),
@@ -73,7 +73,11 @@ fn usual() -> Vec<Package> {
         package("setuptools", "69.0.0"),
         // For single fixtures.
         Package { files: &[("steady.py", "VALUE = 1\n")], ..package("steady", "1.0") },
-        Package { files: &[("withdrawn.py", "VALUE = 1\n")], yanked: Some("broken metadata"), ..package("withdrawn", "1.0") },
+        Package {
+            files: &[("withdrawn.py", "VALUE = 1\n")],
+            yanked: Some("broken metadata"),
+            ..package("withdrawn", "1.0")
+        },
         Package { files: &[("six.py", "VALUE = 1\n")], ..package("six", "1.16.0") },
         Package { requires: &["steady>=2"], ..package("upper", "1.0") },
     ]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use redgreen::environment::{EnvironmentRecord, SpecSource};
 use tokio_util::sync::CancellationToken;
 
-use super::index::nobody;
+use super::index::{Index, Package, nobody, package, usual};
 use super::yard::{Project, Yard, index_at};
 
 const PLAIN: Project = Project::named("plain");
@@ -16,7 +16,9 @@ fn record_file(yard: &Yard, record: &EnvironmentRecord) -> std::path::PathBuf {
 
 #[tokio::test]
 async fn an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record() {
-    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else { return };
+    let Some(yard) = Yard::new("an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_record") else {
+        return;
+    };
     let request = yard.request(&PLAIN);
     let accepted = yard.accept(&request).await;
     let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
@@ -146,4 +148,40 @@ async fn the_search_has_a_deadline_of_its_own() {
     assert_eq!(rejected.failure.kind, redgreen::environment::FailureKind::Deadline, "{rejected:#?}");
     assert!(!record_file(&yard, &rejected.record).exists());
     let _keep = Arc::new(yard);
+}
+
+#[tokio::test]
+async fn what_left_the_cache_is_made_again_as_it_was() {
+    let name = "what_left_the_cache_is_made_again_as_it_was";
+    let project = Project {
+        dependencies: &["moving"],
+        files: &[("settled/__init__.py", "import moving\nVALUE = moving.VALUE\n")],
+        ..Project::named("settled")
+    };
+    let served = |versions: &[&'static str]| {
+        let moving = versions
+            .iter()
+            .map(|version| Package { files: &[("moving.py", "VALUE = 42\n")], ..package("moving", version) });
+        Index::serve(usual().into_iter().chain(moving).collect())
+    };
+    let Some(index) = served(&["1.0"]) else { return };
+    let url = index.url();
+    let Some(yard) = Yard::with(name, |settings| settings.network = index_at(&url)) else { return };
+    let request = yard.request(&project);
+    let first = yard.accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    let cache = yard.folder.path().join("cache");
+    // A newer version comes out, and the layers are gone.
+    fs_err::remove_dir_all(cache.join("layers-v1")).unwrap();
+    let url = served(&["1.0", "2.0"]).unwrap().url();
+    let again = Yard::with(name, |settings| {
+        settings.network = index_at(&url);
+        settings.cache = cache;
+    });
+    let again = again.unwrap().accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert!(!again.cached);
+    assert!(again.record.lock["python"].as_array().unwrap().iter().any(|known| known == "moving==1.0"));
+    assert_eq!(
+        (again.prepared.digest, again.record.made_at),
+        (first.prepared.digest.clone(), first.record.made_at.clone())
+    );
 }

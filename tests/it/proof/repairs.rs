@@ -140,10 +140,8 @@ async fn a_withdrawn_version_is_pinned_by_a_rule() {
 #[tokio::test]
 async fn a_module_that_nobody_declared_is_installed_by_a_rule() {
     let Some(yard) = Yard::new("a_module_that_nobody_declared_is_installed_by_a_rule") else { return };
-    let project = Project {
-        files: &[("forgetful/__init__.py", "import six\nVALUE = 42\n")],
-        ..Project::named("forgetful")
-    };
+    let project =
+        Project { files: &[("forgetful/__init__.py", "import six\nVALUE = 42\n")], ..Project::named("forgetful") };
     let accepted = yard.accept(&yard.request(&project)).await;
     let accepted = accepted.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
     assert!(accepted.resolved.spec.packages.contains(&"six".to_owned()), "{:?}", accepted.resolved.spec);
@@ -198,7 +196,10 @@ change = { packages = ["$1==1.0"] }
                 "[build-system]\nrequires = []\nbuild-backend = \"backend\"\nbackend-path = [\".\"]\n\n[project]\n\
                  name = \"toohigh\"\nversion = \"1.0\"\n\n[project.optional-dependencies]\ntest = [\"steady>=99\"]\n",
             ),
-            ("tests/test_value.py", "import steady\nimport toohigh\n\ndef test_value():\n    assert toohigh.VALUE == 42\n"),
+            (
+                "tests/test_value.py",
+                "import steady\nimport toohigh\n\ndef test_value():\n    assert toohigh.VALUE == 42\n",
+            ),
         ],
         ..Project::named("toohigh")
     };

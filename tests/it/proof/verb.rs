@@ -26,7 +26,8 @@ fn bench(place: &Place, projects: &[&Project], edit: impl Fn(&str, &mut Value)) 
         let (head_id, merged_id) = commits(&repository, &head, &merged);
         let mut one = instance(name, number as u64 + 1, &head_id, Some(&merged_id));
         one["language"] = json!("Python");
-        one["comments"] = json!([{"id": "c1", "text": "This is wrong.", "test": "c1_test.py", "framework": "unittest"}]);
+        one["comments"] =
+            json!([{"id": "c1", "text": "This is wrong.", "test": "c1_test.py", "framework": "unittest"}]);
         edit(name, &mut one);
         let oracle = format!(
             "import unittest\nimport {name}\n\nclass T(unittest.TestCase):\n    def test_fixed(self):\n        \
@@ -43,8 +44,7 @@ fn bench(place: &Place, projects: &[&Project], edit: impl Fn(&str, &mut Value)) 
 
 fn run(place: &Place, index: &Index, arguments: &[&str]) -> Ran {
     let mirrors = place.join("mirrors").display().to_string();
-    let mut command: Command =
-        place.command(&[arguments, &["--mirrors", &mirrors, "--cache", "cache"]].concat());
+    let mut command: Command = place.command(&[arguments, &["--mirrors", &mirrors, "--cache", "cache"]].concat());
     command.env("PIP_INDEX_URL", index.url()).env("no_proxy", "127.0.0.1");
     Ran::of(command.output().unwrap())
 }
@@ -79,11 +79,18 @@ fn environments_are_found_built_and_proven_and_the_same_command_goes_on() {
         json["instances"].as_array().unwrap().iter().find(|row| row["instance_id"] == id).unwrap().clone()
     };
     let row = of(&json, &ids[0]);
-    assert_eq!((&row["source"], &row["proven"], &row["language"]), (&json!("detected"), &json!(true), &json!("python")));
+    assert_eq!(
+        (&row["source"], &row["proven"], &row["language"]),
+        (&json!("detected"), &json!(true), &json!("python"))
+    );
     assert!(row["strategy"].is_string() && row["version_source"].is_string(), "{row:#}");
 
     let again = run(&place, index, &["env", "build", "bench", "--json"]).exits(3).json();
-    assert_eq!((&again["built"], &again["cached"], &again["bytes_added"]), (&json!(0), &json!(1), &json!(0)), "{again:#}");
+    assert_eq!(
+        (&again["built"], &again["cached"], &again["bytes_added"]),
+        (&json!(0), &json!(1), &json!(0)),
+        "{again:#}"
+    );
     assert_eq!((&of(&again, &ids[1])["cached"], &again["failed"][0]["reason"]), (&json!(true), &failed["reason"]));
 
     // Scoring takes what is on record: no network, and the failed environment is infra and never a fail.

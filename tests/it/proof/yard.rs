@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::{Duration, SystemTime};
 
 use redgreen::environment::{
-    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings, detect,
+    Acceptance, BuildSubject, Environments, HostVariables, NetworkSettings, Rejected, Repairer, Request, Settings,
+    detect,
 };
 use redgreen::sandbox::Sandbox;
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
@@ -100,6 +101,9 @@ impl Project {
     }
 }
 
+/// The day of all commits: of what was out then every machine with a Python has something.
+const DAY: jiff::civil::Date = jiff::civil::date(2023, 6, 1);
+
 /// A cache with the installer in it, made once: it takes longer than all the rest.
 static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let cache = Path::new(env!("CARGO_TARGET_TMPDIR")).join("proof-cache");
@@ -110,7 +114,7 @@ static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let environments = Environments::new(settings, sandbox).unwrap();
     // Whatever Python is taken for a tree that says nothing.
     let tree = tempfile::tempdir().unwrap();
-    let detected = detect(environments.definitions(), tree.path(), None, Some("python")).unwrap();
+    let detected = detect(environments.definitions(), tree.path(), Some(DAY), Some("python")).unwrap();
     let resolved = detected.versions().find_map(|version| {
         let spec = json!({"language": "python", "version": version, "packages": ["pytest"], "project": "editable"});
         environments.resolve(&serde_json::from_value(spec).unwrap()).ok()
@@ -118,11 +122,14 @@ static WARM: LazyLock<Option<PathBuf>> = LazyLock::new(|| {
     let subject =
         BuildSubject { snapshot: tree.path().to_owned(), tree: "none".to_owned(), merged: None, merged_tree: None };
     // There is nothing to build: only the layers below are wanted.
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let never = CancellationToken::new();
     let prepare = environments.prepare(&resolved, &subject, &|_| {}, &never);
     std::thread::scope(|scope| {
-        let _ = scope.spawn(|| runtime.block_on(prepare).is_ok()).join();
+        let run = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(prepare).is_ok()
+        };
+        let _ = scope.spawn(run).join();
     });
     Some(cache.join("layers-v1"))
 });
@@ -132,7 +139,8 @@ fn link_folder(layers: &Path, cache: &Path) {
     for kind in ["python-pip", "python-backend", "python-python"] {
         let (from, to) = (layers.join(kind), cache.join("layers-v1").join(kind));
         // What begins with a dot is being made, by another process of tests.
-        let whole = |entry: &walkdir::DirEntry| entry.depth() != 1 || !entry.file_name().to_string_lossy().starts_with('.');
+        let whole =
+            |entry: &walkdir::DirEntry| entry.depth() != 1 || !entry.file_name().to_string_lossy().starts_with('.');
         for entry in walkdir::WalkDir::new(&from).into_iter().filter_entry(whole).flatten() {
             let target = to.join(entry.path().strip_prefix(&from).unwrap());
             if entry.file_type().is_dir() {
@@ -206,7 +214,7 @@ impl Yard {
     pub fn request(&self, project: &Project) -> Request {
         Request {
             subject: self.subject(project),
-            date: None,
+            date: Some(DAY),
             language: Some("python".to_owned()),
             needs: vec![("python".to_owned(), "pytest".to_owned())],
         }
