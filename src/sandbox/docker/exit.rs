@@ -37,7 +37,8 @@ pub struct Ending {
 pub fn ending(state: &ContainerState, cause: Option<Cause>, limits: &Limits, counters: &Counters) -> Ending {
     let code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
     // The engine's word is about the whole container; the cgroup's counter about every process in it.
-    let out_of_memory = state.oom_killed.unwrap_or(false) || counters.oom_kills > 0 || cause == Some(Cause::OutOfMemory);
+    let out_of_memory =
+        state.oom_killed.unwrap_or(false) || counters.oom_kills > 0 || cause == Some(Cause::OutOfMemory);
     let end = if cause.is_some() { End::Signaled(libc::SIGKILL) } else { end(code) };
     let cpu_limit = limits.cpu.is_some_and(|limit| match end {
         End::Signaled(libc::SIGXCPU) => true,
