@@ -334,8 +334,16 @@ impl Definition {
                 .find(|name| !self.knows(name, allowed))
                 .map(|n| format!("`{{{{{n}}}}}` stands for nothing in `{text}`"))
         };
-        let fetch: &[&str] =
-            &["workspace", "head", "merged", "as-of", "packages...", "packages.first...", "requires...", "network.cargo..."];
+        let fetch: &[&str] = &[
+            "workspace",
+            "head",
+            "merged",
+            "as-of",
+            "packages...",
+            "packages.first...",
+            "requires...",
+            "network.cargo...",
+        ];
         let build: &[&str] = &["workspace", "packages...", "packages.first..."];
         let steps = |steps: &[StepDefinition], allowed: &[&str]| {
             steps.iter().find_map(|step| {

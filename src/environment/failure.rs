@@ -130,7 +130,7 @@ pub struct Failure {
 impl fmt::Debug for Failure {
     /// With the log as a text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({}, {:?}): {:?}\n", self.kind, self.stage, self.reason, self.lines)?;
+        writeln!(f, "{} ({}, {:?}): {:?}", self.kind, self.stage, self.reason, self.lines)?;
         write!(f, "{}: {}\n{}", self.step, self.detail, String::from_utf8_lossy(&self.log))
     }
 }

@@ -115,7 +115,7 @@ mod tests {
         let old: Marker = serde_json::from_value(json!({"schema": 1, "key": 1, "lock": 1})).unwrap();
         let markers = [marker(9.0, 1), marker(1.0, 900), old.clone(), marker(2.0, 50)];
         assert_eq!(Cost::guess(&markers), Cost { seconds: Some(2.0), bytes: Some(50), guessed_from: 3 });
-        assert_eq!(Cost::guess(&[old.clone()]), Cost::default());
+        assert_eq!(Cost::guess(std::slice::from_ref(&old)), Cost::default());
         assert_eq!(Cost::of(&old), Cost::default());
     }
 }

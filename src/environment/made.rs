@@ -184,7 +184,7 @@ mod tests {
         made.write(dir.path()).unwrap();
         let read = Made::read(dir.path(), "o__r-1@0123abc").unwrap();
         assert_eq!(read, made);
-        assert_eq!(read.staleness(&[now.clone()]), []);
+        assert_eq!(read.staleness(std::slice::from_ref(&now)), []);
         let other = json!({"toolchain": "3.11.8", "packages": ["six"], "layer": {"name": "python", "steps": []}});
         let stale = read.staleness(&[state(dir.path(), "python-python", &other)]);
         assert_eq!(

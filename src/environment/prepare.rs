@@ -229,7 +229,11 @@ impl Environments {
         Made::read(&self.settings.cache, name)
     }
 
-    pub(super) fn plan<'a>(&self, resolved: &'a Resolved, subject: &'a BuildSubject) -> Result<Plan<'a>, EnvironmentError> {
+    pub(super) fn plan<'a>(
+        &self,
+        resolved: &'a Resolved,
+        subject: &'a BuildSubject,
+    ) -> Result<Plan<'a>, EnvironmentError> {
         Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
     }
 

@@ -201,7 +201,9 @@ impl Environments {
         let (sandbox, deadline) = (self.sandbox.as_ref(), settings.probe_deadline);
         let found = find_toolchain(&definition.toolchain, &wish.version, &base, sandbox, deadline, ears.cancel);
         match found {
-            Ok(toolchain) => Ok(Standing { root: base.root(), toolchain: Arc::new(toolchain), _held: held.map(Arc::new) }),
+            Ok(toolchain) => {
+                Ok(Standing { root: base.root(), toolchain: Arc::new(toolchain), _held: held.map(Arc::new) })
+            }
             Err(_) if ears.cancel.is_cancelled() => Err(BaseError::Cancelled.into()),
             Err(search) => Err(missing_toolchain(definition, &wish.version, search)),
         }

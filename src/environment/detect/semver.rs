@@ -99,7 +99,7 @@ impl Partial {
         }
         let wild = |part: &&str| matches!(*part, "x" | "X" | "*");
         let known = parts.iter().take_while(|part| !wild(part)).count();
-        if !parts[known..].iter().all(|part| wild(&part)) {
+        if !parts[known..].iter().all(wild) {
             return None;
         }
         let number = |part: &&str| {

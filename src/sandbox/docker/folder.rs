@@ -105,8 +105,7 @@ pub fn open_up(folder: &Path) {
     }
     let entries = walkdir::WalkDir::new(folder).contents_first(false).into_iter();
     // A directory is opened before the walk goes into it.
-    let mut entries = entries;
-    while let Some(entry) = entries.next() {
+    for entry in entries {
         let Ok(entry) = entry else { continue };
         if entry.file_type().is_dir() {
             let _ = fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
@@ -126,7 +125,7 @@ mod tests {
         let folder = RunFolder::new(scratch.path(), root.then_some(1 << 20)).unwrap();
         let upper = folder.directory("upper0", 0o700, own).unwrap();
         fs::create_dir_all(upper.join("closed/in")).unwrap();
-        fs::set_permissions(upper.join("closed"), std::fs::Permissions::from_mode(0)).unwrap();
+        fs::set_permissions(upper.join("closed"), std::fs::Permissions::from_mode(0o0)).unwrap();
         folder.alias("l0", Path::new("/odd,:place")).unwrap();
         if root {
             let error = fs::write(upper.join("big"), vec![0; 2 << 20]).unwrap_err();

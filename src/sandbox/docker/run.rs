@@ -34,6 +34,9 @@ use crate::sandbox::{
     Captured, End, Exit, Isolation, Listener, Mount, Network, OVER_DISK, SandboxError, Seat, Task, Token,
 };
 
+/// A kill of a container that goes on beside reading its output.
+type Killing<'a> = Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + 'a>>;
+
 /// How often counters and disk are looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How often a container's own layer is measured: the engine walks through it.
@@ -269,7 +272,7 @@ async fn watch(
     let mut counters = Counters::default();
     let mut killed: Option<(Cause, tokio::time::Instant)> = None;
     // A kill is over when the last output was taken from the engine's hands: reading must go on beside it.
-    let mut killing: Option<Pin<Box<dyn Future<Output = Result<(), EngineError>> + Send + '_>>> = None;
+    let mut killing: Option<Killing<'_>> = None;
     let mut open = true;
     loop {
         let order = tokio::select! {
@@ -413,9 +416,8 @@ async fn wait(engine: &Engine, container: &Container) -> Result<(), EngineError>
     loop {
         let options = WaitContainerOptionsBuilder::new().condition("not-running").build();
         let mut answers = engine.docker.wait_container(container.name(), Some(options));
-        match answers.next().await {
-            Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) => return Ok(()),
-            _ => {}
+        if let Some(Ok(_) | Err(bollard::errors::Error::DockerContainerWaitError { .. })) = answers.next().await {
+            return Ok(());
         }
         match container.state().await {
             Ok(state) if state.running == Some(false) => return Ok(()),

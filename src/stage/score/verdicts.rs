@@ -163,7 +163,7 @@ impl ControlRuns {
 /// The rows of known comments by instance, comment, arm, agent, model and attempt.
 fn in_order<'a>(roster: &'a Roster, rows: &'a [Row]) -> Vec<(&'a Row, &'a RosterComment)> {
     let mut comments: Vec<_> = roster.by_key().into_iter().collect();
-    comments.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+    comments.sort_unstable_by_key(|(key, _)| *key);
     // Numbers compare faster than names that are alike, and there are many rows of each comment.
     let ranks: HashMap<_, _> =
         comments.iter().enumerate().map(|(rank, (key, comment))| (*key, (rank, *comment))).collect();

@@ -359,7 +359,7 @@ fn is_expected(path: &Path, full: &Path) -> bool {
     match parts[..] {
         ["tmp", ..] => parts.len() == 1,
         [run, "scoring.lock"] if run.starts_with("run") => fs_err::metadata(full).unwrap().len() == 0,
-        ["cache", "scratch-v1", ..] => parts.len() == 2 || path.ends_with("door.lock"),
+        ["cache", "scratch-v1", ..] => parts.len() == 2 || path.ends_with("door.lock") || path.ends_with("gate.lock"),
         // A tree is there with its marker, and the other way round; a lock may stand alone.
         ["cache", "snapshots-v1", name] => match name.strip_suffix(".complete") {
             Some(entry) => full.with_file_name(entry).is_dir(),
