@@ -156,6 +156,11 @@ impl Environments {
         spec
     }
 
+    /// From now on a base is made where this machine's own system lacks something.
+    pub fn set_makes_bases(&mut self) {
+        self.settings.makes_bases = true;
+    }
+
     /// From now on steps that need the network are refused, as with the setting `offline`.
     pub fn give_up_network(&self) {
         self.without_network.store(true, Ordering::Relaxed);

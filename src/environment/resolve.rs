@@ -153,6 +153,7 @@ impl Environments {
                     Err(missing) => missing,
                 };
                 let Some(base) = Bases::of_version(definition, &wish.version) else { return Err(lacks) };
+                let ears = Ears { make: ears.make && self.settings.makes_bases, ..ears };
                 self.on_base(definition, wish, &base.name, ears).map_err(|error| match error {
                     EnvironmentError::Base(source) => {
                         let language = definition.name.clone();
@@ -212,10 +213,10 @@ impl Environments {
     /// A base, made when it is missing and may be.
     fn base(&self, name: &str, packages: &[String], ears: Ears<'_>) -> Result<Base, EnvironmentError> {
         if !ears.make {
-            return Ok(self
-                .bases
-                .find(name, packages)?
-                .ok_or_else(|| BaseError::NotMade { name: name.to_owned(), why: "nothing is made now".to_owned() })?);
+            return Ok(self.bases.find(name, packages)?.ok_or_else(|| BaseError::NotMade {
+                name: name.to_owned(),
+                why: "it is not made by itself here".to_owned(),
+            })?);
         }
         if self.without_network.load(Ordering::Relaxed) {
             return Ok(self.bases.find(name, packages)?.ok_or_else(|| BaseError::NotMade {

@@ -51,6 +51,9 @@ pub struct Settings {
     pub search_deadline: Duration,
     /// How many changes of failed specs are tried for one tree.
     pub repairs: u32,
+    /// Whether a base is made where this machine's own system lacks a toolchain or a package. It takes minutes, room and
+    /// the network, so that it must have been asked for; one that is in the cache is taken in any case.
+    pub makes_bases: bool,
 }
 
 impl Settings {
@@ -83,6 +86,7 @@ impl Settings {
             uses: None,
             search_deadline: Duration::from_secs(2 * 3600),
             repairs: 3,
+            makes_bases: false,
             debian_mirror: None,
             engine: None,
             base_lock: None,

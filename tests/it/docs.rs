@@ -220,7 +220,7 @@ fn every_command_that_is_shown_exists() {
 #[test]
 fn options_and_variables_that_are_named_exist() {
     let helps: String = verbs().iter().map(|verb| help(verb).stdout).collect();
-    let foreign = ["--security-opt"];
+    let foreign = ["--security-opt", "--exclude-newer", "--before"];
     let option = regex::Regex::new(r"`(--[a-z][a-z-]+)[^`]*`").unwrap();
     let variable = regex::Regex::new(r"REDGREEN_[A-Z_]+").unwrap();
     let mut sources = String::new();

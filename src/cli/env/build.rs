@@ -119,6 +119,7 @@ pub(super) fn run(args: Args) -> Outcome {
     settle_repairs(&args, &mut services);
     let display = Arc::new(Display::new(&printer, instances.len()));
     if let Some(environments) = Arc::get_mut(&mut services.environments) {
+        environments.set_makes_bases();
         environments.set_heartbeat(display.heartbeat());
     }
     let jobs = score::jobs(args.jobs, &layers)?;

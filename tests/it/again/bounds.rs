@@ -136,7 +136,7 @@ fn bounds_come_from_the_command_line_the_environment_and_the_file() {
     for (file, said) in [
         (
             "phase-timeout = { oracle = 5 }\n",
-            "there is no phase `oracle` (use repository, fetch, build, rebuild); the oracle's own is `--timeout`",
+            "there is no phase `oracle` (use repository, fetch, build, proof, environment, rebuild); the oracle's own is `--timeout`",
         ),
         ("phase-timeout = \"fetch=soon\"\n", "`soon` is no time (use `90s`, `20m`, `2h`)"),
         ("min-free = \"little\"\n", "`little` is not a size"),

@@ -179,7 +179,7 @@ async fn the_toolchain_is_the_one_in_the_base_and_keys_hold_what_the_base_is() {
         assert!(error.contains("redgreen env base tiny-9") && error.contains("--offline"), "{error}");
         assert_eq!(error.contains("on this machine"), has_host, "{error}");
         let error = all.resolve(&spec(json!({"language": "tiny", "version": "77"}))).unwrap_err();
-        assert_eq!(matches!(error, EnvironmentError::Earlier(_)), true);
+        assert!(matches!(error, EnvironmentError::Earlier(_)));
         assert!(error.to_string().contains("77"), "{error}");
     }
     let error = environments(&room, false, None).resolve(&spec(json!({"language": "sh", "base": "host"}))).unwrap_err();

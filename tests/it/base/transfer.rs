@@ -134,7 +134,7 @@ fn another_cache_takes_an_archive_in_and_needs_nothing_else() {
     let arguments = ["env", "export", "bench", "-i", "*rotate*", "--out", "three.tar", "--cache", "other", "--offline"];
     room.run(&arguments).exits(0);
     let (one, three) = (fs::read(room.place.join("one.tar")).unwrap(), fs::read(room.place.join("three.tar")).unwrap());
-    assert!(one == three, "{:?}", files(&one).keys().zip(files(&three).keys()).filter(|(a, b)| a != b).next());
+    assert!(one == three, "{:?}", files(&one).keys().zip(files(&three).keys()).find(|(a, b)| a != b));
 }
 
 #[test]
@@ -162,7 +162,7 @@ fn a_damaged_archive_is_refused_the_blob_is_named_and_nothing_is_taken_in() {
     for bucket in ["bases-v1", "layers-v1"] {
         let left = walkdir::WalkDir::new(room.place.join("other").join(bucket)).into_iter().flatten();
         let left: Vec<_> =
-            left.filter(|e| e.file_type().is_file() && !e.path().extension().is_some_and(|x| x == "lock")).collect();
+            left.filter(|e| e.file_type().is_file() && e.path().extension().is_none_or(|x| x != "lock")).collect();
         assert!(left.is_empty(), "{left:?}");
     }
 }

@@ -84,7 +84,7 @@ async fn a_failure_of_the_repositorys_making_is_not_tried_again_until_something_
     };
     assert!(!redo.cached);
     let Some(mut patient) = Yard::with(name, |settings| settings.repairs = 7) else { return };
-    std::mem::swap(&mut patient.folder, &mut tempfile::tempdir().unwrap());
+    patient.folder = tempfile::tempdir().unwrap();
     assert!(!patient.rejected(&project).await.cached);
 }
 
