@@ -164,7 +164,7 @@ fn environments_are_listed_and_built_ahead() {
     rust       rs, cargo
     shell      sh, posix-sh, bash
     ");
-    assert_snapshot!(place.see(&["env", "build", "bench", "--offline", "-j", "1", "-i", "*rotate*"]), @r"
+    assert_snapshot!(place.see(&["env", "build", "bench", "--offline", "--redo", "-j", "1", "-i", "*rotate*"]), @r"
     exit code 0
     ----- stdout
     2 environments ready, 0 not

@@ -53,7 +53,7 @@ fn a_wrong_value_is_named_with_the_file() {
     exit code 2
     ----- stderr
     error: there is no sandbox `castle`; it was named by: [place]/redgreen.toml
-    hint: use `local`, or `none` on the command line
+    hint: use `local` or `docker`, or `none` on the command line
     ");
     assert_snapshot!(with_file("mirrors = [\"nowhere\"]\n").see(&["score", "bench"]), @r"
     exit code 2
