@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::environment::archive::{Kind, Node, Tree};
 
 /// Folders that are kept empty: what a sandbox or an engine puts there, caches, logs.
-const EMPTIED: [&str; 14] = [
+const EMPTIED: [&str; 16] = [
     "dev",
     "proc",
     "sys",
@@ -21,6 +21,9 @@ const EMPTIED: [&str; 14] = [
     "lost+found",
     "etc/apt/auth.conf.d",
     "media",
+    // Which authorities are trusted is the host's business: its bundle is mounted where there is a network.
+    "etc/ssl/certs",
+    "usr/local/share/ca-certificates",
 ];
 
 /// Files and folders that go. A name that ends with `*` stands for all that begin so.

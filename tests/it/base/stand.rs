@@ -152,6 +152,7 @@ fn environments(room: &Room, has_host: bool, path: Option<&str>) -> Environments
     let variables = [("PATH".to_owned(), path)];
     let settings = Settings {
         offline: true,
+        makes_bases: true,
         definitions: vec![room.place.join("definitions")],
         ..Settings::new(room.place.join("cache"), HostVariables::pick(variables))
     };
