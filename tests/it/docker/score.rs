@@ -100,14 +100,15 @@ fn a_death_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
         assert_eq!(cells(&again), cells(&expected), "{fault}");
         assert_eq!(containers_of(pid), Vec::<String>::new(), "{fault}");
     }
-    let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
-    let here = base::cache().join("scratch-v1");
-    let live: Vec<&str> = mounts.lines().filter(|line| line.contains(&here.display().to_string())).collect();
-    // Other tests of this program may be running; a dead process's folder has no owner.
-    for line in live {
-        let process = line.split(' ').nth(4).and_then(|point| Path::new(point).ancestors().nth(2).map(Path::to_owned));
-        assert!(process.is_some_and(|process| is_owned(&process)), "left: {line}");
-    }
+    let here = base::cache().join("scratch-v1").display().to_string();
+    // Other tests of this program may be running; a dead process's folder has no owner. One of them may end just now.
+    eventually("no mount of a dead process is left", || {
+        let mounts = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+        mounts.lines().filter(|line| line.contains(&here)).all(|line| {
+            let point = line.split(' ').nth(4).map(Path::new);
+            point.and_then(|point| point.ancestors().nth(2)).is_some_and(is_owned)
+        })
+    });
 }
 
 /// Whether a live process has locked its scratch folder.
