@@ -17,15 +17,13 @@ mod common;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use common::measure::{Case, load, plain, side_by_side};
+use common::measure::{Case, plain, side_by_side};
+use common::sandboxed::{image_with_python, sandboxed, task, throughput};
 use common::{Answer, REDGREEN};
 use redgreen::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings, own_name};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
-use redgreen::sandbox::{End, Limits, Mount, Network, Root, Sandbox, Task, WORKSPACE};
-use tokio_util::sync::CancellationToken;
+use redgreen::sandbox::{Root, Sandbox};
 
 fn main() -> Answer<()> {
     let words: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
@@ -66,7 +64,7 @@ fn main() -> Answer<()> {
         side_by_side(&format!("start to exit of `{}`", argv.join(" ")), rounds, &mut cases)?;
     }
     for at_once in [1, 2, 4] {
-        throughput(&mounted, &task(&tree, &["/bin/true"], root.clone()), at_once)?;
+        throughput("containers of `true`", &mounted, &task(&tree, &["/bin/true"], root.clone()), at_once, 10)?;
     }
     Ok(())
 }
@@ -82,64 +80,4 @@ fn root(base: &str) -> (Root, String) {
     } else {
         (of(None, Some(base.to_owned())), base.to_owned())
     }
-}
-
-/// A local image that has python3.
-fn image_with_python() -> Option<String> {
-    let output = Command::new("docker").args(["images", "--format", "{{.Repository}}:{{.Tag}}"]).output().ok()?;
-    let names = String::from_utf8(output.stdout).ok()?;
-    let fits = |image: &&str| {
-        let words = ["run", "--rm", "--network", "none", image, "/usr/bin/python3", "-c", "pass"];
-        plain(Command::new("docker").args(words)).is_ok()
-    };
-    names.lines().filter(|name| !name.contains('<')).find(fits).map(str::to_owned)
-}
-
-fn task(tree: &Path, argv: &[&str], root: Root) -> Task {
-    Task {
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        cwd: WORKSPACE.into(),
-        variables: BTreeMap::from([("PATH".to_owned(), "/usr/bin:/bin".to_owned())]),
-        root,
-        mounts: vec![Mount::Overlay {
-            lowers: vec![tree.to_owned()],
-            target: WORKSPACE.into(),
-            upper: None,
-            remove: Vec::new(),
-        }],
-        limits: Limits::default(),
-        network: Network::None,
-        result_channel: false,
-    }
-}
-
-fn sandboxed(runtime: &tokio::runtime::Runtime, sandbox: &dyn Sandbox, task: &Task) -> Answer<()> {
-    let exit = runtime.block_on(sandbox.run(task, &CancellationToken::new()))?;
-    let said = exit.stderr.text();
-    if exit.end == End::Exited(0) {
-        Ok(())
-    } else {
-        Err(format!("{:?} ended with {:?}: {said}", task.argv, exit.end).into())
-    }
-}
-
-/// Runs for some seconds, so many at once.
-fn throughput(sandbox: &DockerSandbox, task: &Task, at_once: usize) -> Answer<()> {
-    let done = AtomicUsize::new(0);
-    let start = Instant::now();
-    let work = || -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-        while start.elapsed() < Duration::from_secs(10) {
-            sandboxed(&runtime, sandbox, task).map_err(|e| e.to_string())?;
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..at_once).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|_| Err("a worker broke".to_owned())))
-    })?;
-    let (done, seconds) = (done.into_inner(), start.elapsed().as_secs_f64());
-    println!("containers of `true`, {at_once} at once: {:.2} in a second; {}", done as f64 / seconds, load());
-    Ok(())
 }

@@ -11,17 +11,14 @@
 
 mod common;
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
 
-use common::measure::{Case, load, plain, side_by_side};
+use common::measure::{Case, plain, side_by_side};
+use common::sandboxed::{image_with_python, sandboxed, task, throughput};
 use common::{Answer, REDGREEN, number};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
-use redgreen::sandbox::{End, Limits, Mount, Network, Root, Sandbox, Task, WORKSPACE};
-use tokio_util::sync::CancellationToken;
+use redgreen::sandbox::{Root, Sandbox};
 
 fn main() -> Answer<()> {
     let rounds = number(50);
@@ -30,7 +27,7 @@ fn main() -> Answer<()> {
     fs_err::create_dir(&tree)?;
     fs_err::set_permissions(scratch.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
     let sandbox = LocalSandbox::new(LocalConfig::new(REDGREEN, scratch.path()))?;
-    let docker = docker_image();
+    let docker = image_with_python();
     for argv in [&["/bin/true"][..], &["/usr/bin/python3", "-c", "pass"][..]] {
         if Path::new(argv[0]).exists() {
             start_to_exit(&sandbox, &tree, argv, docker.as_deref(), rounds)?;
@@ -39,7 +36,7 @@ fn main() -> Answer<()> {
     if docker.is_none() {
         println!("no Docker engine with an image that has python3 answers: nothing to compare with");
     }
-    throughput(&sandbox, &tree)
+    throughput("sandboxed runs of `true`", &sandbox, &task(&tree, &["/bin/true"], Root::Host), 2, 3)
 }
 
 fn start_to_exit(
@@ -50,7 +47,7 @@ fn start_to_exit(
     rounds: usize,
 ) -> Answer<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let task = task(tree, argv);
+    let task = task(tree, argv, Root::Host);
     let mut bare = Command::new(argv[0]);
     bare.args(&argv[1..]);
     let mut cases = vec![Case::new("plain child process", || plain(&mut bare))];
@@ -72,17 +69,6 @@ fn start_to_exit(
     side_by_side(&format!("start to exit of `{}`", argv.join(" ")), rounds, &mut cases)
 }
 
-/// A local image that has python3.
-fn docker_image() -> Option<String> {
-    let output = Command::new("docker").args(["images", "--format", "{{.Repository}}:{{.Tag}}"]).output().ok()?;
-    let names = String::from_utf8(output.stdout).ok()?;
-    let fits = |image: &&str| {
-        let words = ["run", "--rm", "--network", "none", image, "python3", "-c", "pass"];
-        plain(Command::new("docker").args(words)).is_ok()
-    };
-    names.lines().filter(|name| !name.contains('<')).find(fits).map(str::to_owned)
-}
-
 /// About what the embedded sandbox gives, without copy-on-write, limits and a filter.
 fn bwrap() -> Command {
     let mut command = Command::new("bwrap");
@@ -95,49 +81,4 @@ fn bwrap() -> Command {
     }
     command.args(["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp"]);
     command
-}
-
-fn task(tree: &Path, argv: &[&str]) -> Task {
-    Task {
-        argv: argv.iter().map(|word| (*word).to_owned()).collect(),
-        cwd: WORKSPACE.into(),
-        variables: BTreeMap::new(),
-        root: Root::default(),
-        mounts: vec![Mount::Overlay {
-            lowers: vec![tree.to_owned()],
-            target: WORKSPACE.into(),
-            upper: None,
-            remove: Vec::new(),
-        }],
-        limits: Limits::default(),
-        network: Network::None,
-        result_channel: true,
-    }
-}
-
-fn sandboxed(runtime: &tokio::runtime::Runtime, sandbox: &LocalSandbox, task: &Task) -> Answer<()> {
-    let exit = runtime.block_on(sandbox.run(task, &CancellationToken::new()))?;
-    if exit.end == End::Exited(0) { Ok(()) } else { Err(format!("{:?} ended with {:?}", task.argv, exit.end).into()) }
-}
-
-/// Runs of `true`, two at once, for three seconds.
-fn throughput(sandbox: &LocalSandbox, tree: &Path) -> Answer<()> {
-    const AT_ONCE: usize = 2;
-    let (task, done) = (task(tree, &["/bin/true"]), AtomicUsize::new(0));
-    let start = Instant::now();
-    let work = || -> Result<(), String> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(|e| e.to_string())?;
-        while start.elapsed() < Duration::from_secs(3) {
-            sandboxed(&runtime, sandbox, &task).map_err(|e| e.to_string())?;
-            done.fetch_add(1, Ordering::Relaxed);
-        }
-        Ok(())
-    };
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..AT_ONCE).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|w| w.join().unwrap_or_else(|_| Err("a worker broke".to_owned())))
-    })?;
-    let (done, seconds) = (done.into_inner(), start.elapsed().as_secs_f64());
-    println!("sandboxed runs of `true`, {AT_ONCE} at once: {:.0} in a second; {}", done as f64 / seconds, load());
-    Ok(())
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, reason = "every benchmark uses a part of it")]
 
 pub mod measure;
+pub mod sandboxed;
 pub mod synthetic;
 
 /// Anything may go wrong; the benchmark then says so and ends.

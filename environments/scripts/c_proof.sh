@@ -1,19 +1,8 @@
 # Whether a C or C++ environment works: `sh -c … sh CHECK CC`, the last line is one JSON object.
 check=$1 cc=$2
-log=${TMPDIR:-/tmp}/redgreen-proof
-
-answer() {
-  detail=$(printf '%s' "$2" | tr '\n\t"\\' "  ' " | tr -d '\000-\037' | cut -c 1-300)
-  printf '\n{"ok": %s, "detail": "%s"%s}\n' "$1" "$detail" "$3"
-  exit 0
-}
 
 first_error() {
   grep -m 1 -E 'error:|Error [0-9]|not found|FAILED' "$log" || tail -n 1 "$log"
-}
-
-list() {
-  awk 'BEGIN { printf "[" } { gsub(/["\\]/, "_"); printf "%s\"%s\"", (NR > 1 ? ", " : ""), $0 } END { printf "]" }'
 }
 
 # What the project is built with, as its build left it.

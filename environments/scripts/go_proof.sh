@@ -1,19 +1,8 @@
 # Whether a Go environment works: `sh -c … sh CHECK GO`, the last line is one JSON object.
 check=$1 go=$2
-log=${TMPDIR:-/tmp}/redgreen-proof
-
-answer() {
-  detail=$(printf '%s' "$2" | tr '\n\t"\\' "  ' " | tr -d '\000-\037' | cut -c 1-300)
-  printf '\n{"ok": %s, "detail": "%s"%s}\n' "$1" "$detail" "$3"
-  exit 0
-}
 
 first_error() {
   grep -m 1 -E '^(go: |[^ ]+\.go:[0-9]+)|failed\]' "$log" || tail -n 1 "$log"
-}
-
-list() {
-  awk 'BEGIN { printf "[" } { gsub(/["\\]/, "_"); printf "%s\"%s\"", (NR > 1 ? ", " : ""), $0 } END { printf "]" }'
 }
 
 names() {

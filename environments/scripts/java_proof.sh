@@ -1,20 +1,9 @@
 # Whether a Java environment works: `sh -c … sh CHECK SYSTEM JAVAC TOOL REPOSITORY`, the last line is one JSON object.
 check=$1 system=$2 javac=$3 tool=$4 repository=$5
-log=${TMPDIR:-/tmp}/redgreen-proof
 export HOME=/tmp
-
-answer() {
-  detail=$(printf '%s' "$2" | tr '\n\t"\\' "  ' " | tr -d '\000-\037' | cut -c 1-300)
-  printf '\n{"ok": %s, "detail": "%s"%s}\n' "$1" "$detail" "$3"
-  exit 0
-}
 
 first_error() {
   grep -m 1 -E '\[ERROR\]|error:|FAILURE' "$log" || tail -n 1 "$log"
-}
-
-list() {
-  awk 'BEGIN { printf "[" } { gsub(/["\\]/, "_"); printf "%s\"%s\"", (NR > 1 ? ", " : ""), $0 } END { printf "]" }'
 }
 
 # Classes of tests, by the names that surefire looks for.

@@ -1,20 +1,8 @@
 # Whether a Rust environment works: `sh -c … sh CHECK CARGO`, the last line is one JSON object.
 check=$1 cargo=$2
-log=${TMPDIR:-/tmp}/redgreen-proof
-
-answer() {
-  detail=$(printf '%s' "$2" | tr '\n\t"\\' "  ' " | tr -d '\000-\037' | cut -c 1-300)
-  printf '\n{"ok": %s, "detail": "%s"%s}\n' "$1" "$detail" "$3"
-  exit 0
-}
 
 first_error() {
   grep -m 1 -E '^(error|warning: unused manifest)' "$log" || tail -n 1 "$log"
-}
-
-# Lines as a JSON list of texts.
-list() {
-  awk 'BEGIN { printf "[" } { gsub(/["\\]/, "_"); printf "%s\"%s\"", (NR > 1 ? ", " : ""), $0 } END { printf "]" }'
 }
 
 # Names of tests and benchmarks of the root package (or the default members), sorted.

@@ -212,19 +212,15 @@ impl Environments {
 
     /// A base, made when it is missing and may be.
     fn base(&self, name: &str, packages: &[String], ears: Ears<'_>) -> Result<Base, EnvironmentError> {
-        if !ears.make {
-            return Ok(self.bases.find(name, packages)?.ok_or_else(|| BaseError::NotMade {
-                name: name.to_owned(),
-                why: "it is not made by itself here".to_owned(),
-            })?);
-        }
-        if self.without_network.load(Ordering::Relaxed) {
-            return Ok(self.bases.find(name, packages)?.ok_or_else(|| BaseError::NotMade {
-                name: name.to_owned(),
-                why: "the network was given up in this run".to_owned(),
-            })?);
-        }
-        Ok(self.bases.get(name, packages, ears.progress, ears.cancel)?)
+        let why = if !ears.make {
+            "it is not made by itself here"
+        } else if self.without_network.load(Ordering::Relaxed) {
+            "the network was given up in this run"
+        } else {
+            return Ok(self.bases.get(name, packages, ears.progress, ears.cancel)?);
+        };
+        let missing = || BaseError::NotMade { name: name.to_owned(), why: why.to_owned() };
+        Ok(self.bases.find(name, packages)?.ok_or_else(missing)?)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Scripts of definitions that lie in files of their own: an argument `{{script.NAME}}` becomes the text of
-//! `scripts/NAME`, beside the definition or among those that come with the program.
+//! `scripts/NAME`, beside the definition or among those that come with the program. Several in one argument follow one
+//! another.
 
 use std::path::Path;
 
@@ -7,12 +8,13 @@ use super::check::Fault;
 use super::definition::Definition;
 
 /// The scripts that come with the program.
-const EMBEDDED: [(&str, &str); 9] = [
+const EMBEDDED: [(&str, &str); 10] = [
     ("c_proof.sh", include_str!("../../environments/scripts/c_proof.sh")),
     ("go_proof.sh", include_str!("../../environments/scripts/go_proof.sh")),
     ("java_proof.sh", include_str!("../../environments/scripts/java_proof.sh")),
     ("node_proof.js", include_str!("../../environments/scripts/node_proof.js")),
     ("node_requirements.js", include_str!("../../environments/scripts/node_requirements.js")),
+    ("proof.sh", include_str!("../../environments/scripts/proof.sh")),
     ("python_install.py", include_str!("../../environments/scripts/python_install.py")),
     ("python_proof.py", include_str!("../../environments/scripts/python_proof.py")),
     ("python_requirements.py", include_str!("../../environments/scripts/python_requirements.py")),
@@ -30,26 +32,29 @@ pub(super) fn insert_scripts(definition: &mut Definition, folder: Option<&Path>)
     commands.extend(definition.requirements.iter_mut().map(|requirements| &mut requirements.argv));
     commands.extend(definition.proofs.iter_mut().map(|proof| &mut proof.argv));
     for argument in commands.into_iter().flatten() {
-        let Some(name) = argument.strip_prefix("{{script.").and_then(|rest| rest.strip_suffix("}}")) else { continue };
+        let inside = argument.strip_prefix("{{script.").and_then(|rest| rest.strip_suffix("}}"));
+        let Some(names) = inside.map(|inside| inside.split("}}{{script.")) else { continue };
         let fault = |message: String| Fault { message, about: Some(argument.clone()) };
-        if name.starts_with('.') || name.contains(['/', '\\']) {
-            return Err(fault(format!("`{name}` is no name of a script")));
-        }
-        let own = folder.map(|folder| folder.join(name)).filter(|file| file.exists());
-        let text = match own {
-            Some(file) => fs_err::read_to_string(&file).map_err(|error| fault(error.to_string()))?,
-            None => match EMBEDDED.iter().find(|(known, _)| *known == name) {
-                Some((_, text)) => (*text).to_owned(),
-                None => {
-                    let place = folder.map_or_else(|| "scripts".to_owned(), |folder| folder.display().to_string());
-                    return Err(fault(format!("there is no script `{name}` in `{place}`")));
-                }
-            },
-        };
+        let text = names.map(|name| script(name, folder)).collect::<Result<String, _>>().map_err(fault)?;
         if text.len() > MAX_SCRIPT || text.contains('\0') {
-            return Err(fault(format!("the script `{name}` must be a text of at most {MAX_SCRIPT} bytes")));
+            return Err(fault(format!("a script must be a text of at most {MAX_SCRIPT} bytes")));
         }
         *argument = text;
     }
     Ok(())
+}
+
+/// The text of one script, or what is wrong with it.
+fn script(name: &str, folder: Option<&Path>) -> Result<String, String> {
+    if name.starts_with('.') || name.contains(['/', '\\']) {
+        return Err(format!("`{name}` is no name of a script"));
+    }
+    if let Some(file) = folder.map(|folder| folder.join(name)).filter(|file| file.exists()) {
+        return fs_err::read_to_string(&file).map_err(|error| error.to_string());
+    }
+    let embedded = EMBEDDED.iter().find(|(known, _)| *known == name).map(|(_, text)| (*text).to_owned());
+    embedded.ok_or_else(|| {
+        let place = folder.map_or_else(|| "scripts".to_owned(), |folder| folder.display().to_string());
+        format!("there is no script `{name}` in `{place}`")
+    })
 }

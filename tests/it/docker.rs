@@ -16,14 +16,11 @@ pub mod score;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
-use std::time::Duration;
 
-use fs_err as fs;
 use redgreen::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings};
-use redgreen::sandbox::{End, Exit, Limits, Mount, Network, Sandbox, SandboxError, Task};
-use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
+use redgreen::sandbox::{End, Sandbox, Task};
 
+use crate::sandbox::{self as contract, give, overlay, owned_dir, try_run};
 use crate::support::{host, loudly};
 
 const MIB: u64 = 1 << 20;
@@ -74,25 +71,11 @@ fn ways() -> Vec<&'static DockerSandbox> {
 }
 
 fn task(argv: &[&str]) -> Task {
-    Task {
-        argv: argv.iter().map(|&word| word.to_owned()).collect(),
-        cwd: "/tmp".into(),
-        variables: BTreeMap::from([("PATH".into(), "/usr/local/bin:/usr/bin:/bin".into())]),
-        root: base::root(),
-        mounts: Vec::new(),
-        limits: Limits { wall: Duration::from_secs(60), ..Limits::default() },
-        network: Network::None,
-        result_channel: false,
-    }
+    Task { root: base::root(), ..contract::task(argv) }
 }
 
 fn shell(script: &str) -> Task {
     task(&["sh", "-c", script])
-}
-
-fn try_run(sandbox: &dyn Sandbox, task: &Task) -> Result<Exit, SandboxError> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(sandbox.run(task, &CancellationToken::new()))
 }
 
 /// Runs a script that must succeed, and gives its output.
@@ -101,28 +84,4 @@ fn output(sandbox: &dyn Sandbox, task: &Task) -> String {
     let exit = try_run(sandbox, task).unwrap();
     assert_eq!(exit.end, End::Exited(0), "{}", exit.stderr.text());
     exit.stdout.text()
-}
-
-/// A directory whose files a task may change.
-fn owned_dir(sandbox: &dyn Sandbox, files: &[(&str, &str)]) -> TempDir {
-    let dir = TempDir::new().unwrap();
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    for (name, text) in files {
-        let path = dir.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    }
-    give(sandbox, dir.path());
-    dir
-}
-
-fn give(sandbox: &dyn Sandbox, path: &Path) {
-    let (uid, gid) = sandbox.owner();
-    for entry in walkdir::WalkDir::new(path) {
-        std::os::unix::fs::lchown(entry.unwrap().path(), Some(uid), Some(gid)).unwrap();
-    }
-}
-
-fn overlay(lower: &Path) -> Mount {
-    Mount::Overlay { lowers: vec![lower.to_path_buf()], target: "/workspace".into(), upper: None, remove: Vec::new() }
 }

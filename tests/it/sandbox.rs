@@ -54,7 +54,7 @@ fn levels() -> Vec<LocalSandbox> {
     if best.isolation().level == "full" { vec![best, weak] } else { vec![weak] }
 }
 
-fn task(argv: &[&str]) -> Task {
+pub fn task(argv: &[&str]) -> Task {
     Task {
         argv: argv.iter().map(|&word| word.to_owned()).collect(),
         cwd: "/tmp".into(),
@@ -67,11 +67,11 @@ fn task(argv: &[&str]) -> Task {
     }
 }
 
-fn shell(script: &str) -> Task {
+pub fn shell(script: &str) -> Task {
     task(&["sh", "-c", script])
 }
 
-fn try_run(sandbox: &dyn Sandbox, task: &Task) -> Result<Exit, SandboxError> {
+pub fn try_run(sandbox: &dyn Sandbox, task: &Task) -> Result<Exit, SandboxError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(sandbox.run(task, &CancellationToken::new()))
 }
@@ -89,7 +89,7 @@ fn output(task: &Task) -> String {
 }
 
 /// A directory whose files a task may change.
-fn owned_dir(sandbox: &LocalSandbox, files: &[(&str, &str)]) -> TempDir {
+pub fn owned_dir(sandbox: &dyn Sandbox, files: &[(&str, &str)]) -> TempDir {
     let dir = TempDir::new().unwrap();
     fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     for (name, text) in files {
@@ -101,7 +101,7 @@ fn owned_dir(sandbox: &LocalSandbox, files: &[(&str, &str)]) -> TempDir {
     dir
 }
 
-fn give(sandbox: &LocalSandbox, path: &Path) {
+pub fn give(sandbox: &dyn Sandbox, path: &Path) {
     let (uid, gid) = sandbox.owner();
     std::os::unix::fs::lchown(path, Some(uid), Some(gid)).unwrap();
     if path.symlink_metadata().unwrap().is_dir() {
@@ -111,7 +111,7 @@ fn give(sandbox: &LocalSandbox, path: &Path) {
     }
 }
 
-fn overlay(lower: &Path) -> Mount {
+pub fn overlay(lower: &Path) -> Mount {
     Mount::Overlay { lowers: vec![lower.to_path_buf()], target: "/workspace".into(), upper: None, remove: Vec::new() }
 }
 

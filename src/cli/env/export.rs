@@ -5,14 +5,13 @@ use std::path::PathBuf;
 use tokio_util::sync::CancellationToken;
 
 use super::base::failed;
-use crate::cli::bounds::PhaseOption;
-use crate::cli::common::{self, CacheOption, RepositoryOptions};
+use super::chosen::ChosenOptions;
+use crate::cli::common;
 use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
-use crate::cli::{Outcome, runtime, score};
+use crate::cli::{Outcome, runtime};
 use crate::environment::{ExportItem, TransferError};
-use crate::metrics::Denominator;
-use crate::stage::score::{Selection, build_on_base, plan};
+use crate::stage::score::build_on_base;
 
 /// Write environments into an archive for other machines.
 ///
@@ -24,27 +23,14 @@ use crate::stage::score::{Selection, build_on_base, plan};
 /// Example: redgreen env export BENCH -i 'owner__repo-12*' --out environments.tar
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The benchmark folder.
-    #[arg(value_name = "BENCH")]
-    bench: PathBuf,
-    /// Only instances whose id matches; may be repeated.
-    #[arg(long, short = 'i', value_name = "GLOB")]
-    instances: Vec<String>,
+    #[command(flatten)]
+    chosen: ChosenOptions,
     /// The archive to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Stand on this base: a name, an image, an archive [default: the environment's own, else one with its version].
     #[arg(long, value_name = "BASE")]
     base: Option<String>,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
-    #[command(flatten)]
-    phases: PhaseOption,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -52,25 +38,13 @@ pub(super) struct Args {
 
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
-    let layers = common::layers()?;
-    let bench = common::absolute(&args.bench)?;
     let out = common::absolute(&args.out)?;
-    let loaded = common::load_benchmark(&bench, &printer)?;
-    let selection = Selection {
-        instances: score::parse_globs(&args.instances)?,
-        slice: None,
-        arms: Some(Vec::new()),
-        denominator: Denominator::Valid,
-    };
-    let plan = plan(&loaded.instances, &[], None, &[], &selection);
-    if plan.instances.is_empty() {
-        return Err(CliError::usage("no instance with an oracle matches `--instances`")
-            .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
-            .into());
+    let chosen = args.chosen.chosen(&printer)?;
+    let mut services = args.chosen.places.services(&common::absolute(&args.chosen.bench)?)?;
+    // Who exports wants what others can stand on. Nobody else has them yet.
+    if let Some(environments) = std::sync::Arc::get_mut(&mut services.environments) {
+        environments.set_makes_bases();
     }
-    let phases = args.phases.resolve(&layers)?;
-    let services =
-        common::services(&layers, &args.cache, &args.repositories, &args.definitions, None, &phases, &bench)?;
     let runtime = runtime()?;
     let cancel = CancellationToken::new();
     let interrupt = {
@@ -82,11 +56,11 @@ pub(super) fn run(args: Args) -> Outcome {
         })
     };
     let mut items = Vec::new();
-    for (number, chosen) in plan.instances.iter().enumerate() {
-        let id = &chosen.instance.instance_id;
-        printer.note(&format!("{}/{} {id}", number + 1, plan.instances.len()));
+    for (number, (instance, comments)) in chosen.iter().enumerate() {
+        let id = &instance.instance_id;
+        printer.note(&format!("{}/{} {id}", number + 1, chosen.len()));
         let step = |text: &str| printer.note(&format!("  {text}"));
-        let built = build_on_base(&services, chosen.instance, &chosen.comments, args.base.as_deref(), &step, &cancel);
+        let built = build_on_base(&services, instance, comments, args.base.as_deref(), &step, &cancel);
         match runtime.block_on(built) {
             Ok((prepared, snapshot)) => {
                 items.push(ExportItem { instance_id: id.clone(), prepared, snapshot });

@@ -9,8 +9,8 @@ use super::prepare::{Trees, Unavailable, blocking, interrupted, remember, trees_
 use super::run::Services;
 use crate::engine::Scope;
 use crate::environment::{
-    Accepted, BuildSubject, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected, Request, Resolved,
-    SpecSource,
+    Accepted, BuildSubject, EnvironmentError, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected,
+    Request, Resolved, SpecSource,
 };
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode};
 
@@ -32,12 +32,25 @@ pub(super) async fn resolve_own(
     // What is bounded by the commit's day is known only with the commit.
     let early = services.overrides.is_empty() && !services.environments.is_as_of_commit();
     let Some(spec) = instance.environment.clone().filter(|_| early) else { return Ok(None) };
-    let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
-        let version = spec.version.as_deref().unwrap_or_default();
+    resolved(services, spec, step, cancel).await.map(Some)
+}
+
+/// What a spec stands on, with its toolchain.
+async fn resolved(
+    services: &Services,
+    spec: EnvironmentSpec,
+    step: &Told<'_>,
+    cancel: &CancellationToken,
+) -> Result<Resolved, Unavailable> {
+    let work = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
         let resolved = environments.resolve_with(&spec, told, stop);
-        resolved.map_err(|e| Unavailable::of_environment(&e, None, version))
+        resolved.map_err(|e| unresolved(&e, &spec))
     };
-    listened(services, of_spec, step, cancel).await.map(Some)
+    listened(services, work, step, cancel).await
+}
+
+fn unresolved(error: &EnvironmentError, spec: &EnvironmentSpec) -> Unavailable {
+    Unavailable::of_environment(error, None, spec.version.as_deref().unwrap_or_default())
 }
 
 /// Who is told what is being done.
@@ -92,12 +105,7 @@ pub(super) async fn choose(
     };
     if let Some((spec, source)) = given {
         let spec = services.environments.dated(spec, Some(trees.day));
-        let of_spec = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
-            let version = spec.version.as_deref().unwrap_or_default();
-            let resolved = environments.resolve_with(&spec, told, stop);
-            resolved.map_err(|e| Unavailable::of_environment(&e, None, version))
-        };
-        let resolved = listened(services, of_spec, step, cancel).await?;
+        let resolved = resolved(services, spec, step, cancel).await?;
         return Ok(Chosen::Given(Box::new(resolved), source));
     }
     let frameworks = frameworks(&job.instance, &job.comments);
@@ -106,14 +114,8 @@ pub(super) async fn choose(
         Ok(Some(accepted)) => Ok(Chosen::Found(accepted)),
         Ok(None) => {
             let spec = bare_spec(&frameworks, &job.instance.language);
-            let (frameworks, spec) = (frameworks.clone(), services.environments.dated(spec, Some(trees.day)));
-            let bare = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
-                // Made first where it is missing; the next call then only finds it.
-                let made = environments.resolve_with(&spec, told, stop);
-                made.map_err(|e| Unavailable::of_environment(&e, None, ""))?;
-                resolve_bare(environments, &spec, &frameworks)
-            };
-            let resolved = listened(services, bare, step, cancel).await?;
+            let spec = services.environments.dated(spec, Some(trees.day));
+            let resolved = with_needs(resolved(services, spec, step, cancel).await?, &frameworks);
             Ok(Chosen::Given(Box::new(resolved), SpecSource::Bare))
         }
         Err(rejected) => Err(NotChosen { why: Unavailable::of_rejected(&rejected), rejected: Some(rejected) }),
@@ -155,7 +157,7 @@ pub(super) fn foresee(
         let spec = environments.dated(spec.clone(), Some(day));
         return match base_first(&spec) {
             Some(first) => Ok(first),
-            None => Ok(Foreseen::Resolved(Box::new(resolve(environments, &spec)?))),
+            None => Ok(Foreseen::Resolved(Box::new(resolve_there(environments, &spec)?))),
         };
     }
     let frameworks = frameworks(instance, comments);
@@ -178,7 +180,7 @@ pub(super) fn foresee(
             if let Some(first) = base_first(&spec) {
                 return Ok(first);
             }
-            Foreseen::Resolved(Box::new(resolve_bare(environments, &spec, &frameworks)?))
+            Foreseen::Resolved(Box::new(with_needs(resolve_there(environments, &spec)?, &frameworks)))
         }
     })
 }
@@ -187,22 +189,16 @@ fn frameworks(instance: &Instance, comments: &[CommentId]) -> Vec<Framework> {
     comments.iter().filter_map(|comment| instance.oracle(comment)).map(|oracle| oracle.framework).collect()
 }
 
-fn resolve(environments: &Environments, spec: &EnvironmentSpec) -> Result<Resolved, Unavailable> {
-    let version = spec.version.as_deref().unwrap_or_default();
-    environments.resolve_there(spec).map_err(|e| Unavailable::of_environment(&e, None, version))
+fn resolve_there(environments: &Environments, spec: &EnvironmentSpec) -> Result<Resolved, Unavailable> {
+    environments.resolve_there(spec).map_err(|e| unresolved(&e, spec))
 }
 
 /// A bare tree's environment gets what its oracles need: a framework that is a package (pytest) comes from a layer and
 /// never from the host.
-fn resolve_bare(
-    environments: &Environments,
-    spec: &EnvironmentSpec,
-    frameworks: &[Framework],
-) -> Result<Resolved, Unavailable> {
-    let resolved = resolve(environments, spec)?;
+fn with_needs(resolved: Resolved, frameworks: &[Framework]) -> Resolved {
     let needs = needs(frameworks);
     let needs = needs.iter().filter(|(language, _)| resolved.definition.answers_to(language));
-    Ok(resolved.with_packages(&needs.map(|(_, package)| package.as_str()).collect::<Vec<_>>()))
+    resolved.with_packages(&needs.map(|(_, package)| package.as_str()).collect::<Vec<_>>())
 }
 
 /// The environment of a tree in which nothing installable was found: the language of its tests' framework, or the data's,
@@ -298,6 +294,11 @@ impl From<Unavailable> for NotBuilt {
     }
 }
 
+/// An instance of which only the environment is wanted.
+fn job_of(instance: &Instance, comments: &[CommentId]) -> InstanceJob {
+    InstanceJob { instance: instance.clone(), comments: comments.to_vec(), revisions: Vec::new(), missing: Vec::new() }
+}
+
 /// Makes the environment of an instance, for `env build`: the same steps as before scoring, and nothing of it is scored.
 /// One that is taken at its word is proven, too, which gates nothing.
 ///
@@ -311,12 +312,7 @@ pub async fn build_environment(
     step: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<BuiltEnvironment, NotBuilt> {
-    let job = InstanceJob {
-        instance: instance.clone(),
-        comments: comments.to_vec(),
-        revisions: Vec::new(),
-        missing: Vec::new(),
-    };
+    let job = job_of(instance, comments);
     // The toolchain first, where it is known: without it no repository is needed.
     resolve_own(services, instance, step, cancel).await?;
     step("repository");
@@ -368,12 +364,7 @@ pub async fn build_on_base(
     step: &(dyn Fn(&str) + Send + Sync),
     cancel: &CancellationToken,
 ) -> Result<(Prepared, std::path::PathBuf), Unavailable> {
-    let job = InstanceJob {
-        instance: instance.clone(),
-        comments: comments.to_vec(),
-        revisions: Vec::new(),
-        missing: Vec::new(),
-    };
+    let job = job_of(instance, comments);
     step("repository");
     let trees = {
         let (services, instance) = (services.clone(), instance.clone());
@@ -389,7 +380,7 @@ pub async fn build_on_base(
     }
     let on_base = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
         let resolved = environments.resolve_on_base(&spec, told, stop);
-        resolved.map_err(|e| Unavailable::of_environment(&e, None, spec.version.as_deref().unwrap_or_default()))
+        resolved.map_err(|e| unresolved(&e, &spec))
     };
     let resolved = listened(services, on_base, step, cancel).await?;
     let subject = trees.subject();

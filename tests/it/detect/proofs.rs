@@ -11,7 +11,9 @@ use super::{files, last_line, run, script};
 fn proof(argv: &[&str], name: &str, arguments: &[&str], tree: &Path, variables: &[(&str, &str)]) -> Option<Value> {
     let scratch = tempfile::tempdir().unwrap();
     let mut command = Command::new(argv[0]);
-    command.args(&argv[1..]).arg(script(name)).args(arguments).current_dir(tree);
+    // As the definitions put them together.
+    let shared = if name.ends_with("_proof.sh") { script("proof.sh") } else { String::new() };
+    command.args(&argv[1..]).arg(shared + &script(name)).args(arguments).current_dir(tree);
     command.env("TMPDIR", scratch.path()).env_remove("PYTHONPATH").envs(variables.iter().copied());
     Some(last_line(&run(&mut command)?))
 }
