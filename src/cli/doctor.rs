@@ -162,21 +162,8 @@ fn engine(scratch: &Scratch, lines: &mut Vec<Line>) {
 }
 
 fn toolchain(environments: &crate::environment::Environments, name: &str) -> Line {
-    let spec = EnvironmentSpec {
-        language: name.to_owned(),
-        version: None,
-        packages: Vec::new(),
-        project: ProjectMode::Path,
-        build_isolation: None,
-        variables: Default::default(),
-        rebuild: Vec::new(),
-        steps: Vec::new(),
-        as_of: None,
-        base: None,
-        system_packages: Vec::new(),
-        extra: Default::default(),
-    };
-    match environments.resolve(&spec) {
+    let spec = EnvironmentSpec { project: ProjectMode::Path, ..EnvironmentSpec::plain(name) };
+    match environments.resolve_there(&spec) {
         Ok(resolved) => {
             let toolchain = &resolved.toolchain;
             let text = format!("{name} {} at {}", toolchain.version, toolchain.executable.display());

@@ -121,8 +121,11 @@ fn text(detected: &Detected, date: Option<Date>) -> String {
         line("date", &date.to_string());
     }
     if !detected.alternatives.is_empty() {
+        const SHOWN: usize = 8;
         let others: Vec<&str> = detected.alternatives.iter().map(|other| other.version.as_str()).collect();
-        line("else", &others.join(", "));
+        let more = others.len().saturating_sub(SHOWN);
+        let more = if more > 0 { format!(" and {more} older ones") } else { String::new() };
+        line("else", &format!("{}{more}", others[..others.len().min(SHOWN)].join(", ")));
     }
     for (i, strategy) in detected.strategies.iter().enumerate() {
         line(if i == 0 { "strategies" } else { "" }, &format!("{}. {}", i + 1, strategy.name));

@@ -123,7 +123,8 @@ impl Tree {
         let (mut removed, mut emptied) = (Vec::new(), Vec::new());
         let mut count = 0;
         for entry in archive.entries_with_seek().map_err(|e| bad(e.to_string()))? {
-            let mut entry = entry.map_err(|e| bad(format!("not a tar archive, or cut off: {e}")))?;
+            // What the reader says may quote what it read, which can be anything.
+            let mut entry = entry.map_err(|e| bad(format!("not a tar archive, or cut off ({})", e.kind())))?;
             let exact = exact_time(&mut entry);
             count += 1;
             if count > MOST_ENTRIES {

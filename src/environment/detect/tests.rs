@@ -334,7 +334,7 @@ fn other_versions_come_nearest_first_and_what_was_out_before_what_was_not() {
     );
     assert_eq!(
         rust.versions().collect::<Vec<_>>(),
-        ["1.92", "1.93", "1.94", "1.95", "1.96", "1.97", "1.98", "1.99", "1.100", "1.91", "1.90"]
+        ["1.92", "1.93", "1.94", "1.95", "1.96", "1.97", "1.98", "1.91", "1.90"]
     );
 }
 
