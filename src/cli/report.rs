@@ -8,7 +8,7 @@ use super::error::{CliError, Status};
 use super::printer::Printer;
 use crate::fault;
 use crate::metrics::{Agreement, CommentRow, CommentSet, Denominator, recorded_report, recorded_verdicts};
-use crate::report::{RenderError, build, tables, write_files};
+use crate::report::{RenderError, build, tables, write_files, write_files_unless_there};
 use crate::store::bench::Benchmark;
 use crate::store::{RunFolder, StoreError};
 
@@ -56,8 +56,17 @@ pub(super) fn run(args: Args) -> Outcome {
     })?;
     // Who may only read the folder has the report all the same.
     let _visit = run.visit();
-    show(&printer, &run, args.denominator, args.json)?;
+    show(&printer, &run, args.denominator, args.json, Files::Anew)?;
     Ok(Status::Done)
+}
+
+/// Whether a report's files are written.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Files {
+    /// Whatever is there.
+    Anew,
+    /// Where those that are there are not of this very report.
+    UnlessThere,
 }
 
 /// Makes, writes and prints the report of a run; without a denominator, that of its last scoring.
@@ -66,12 +75,16 @@ pub(super) fn show(
     run: &RunFolder,
     denominator: Option<Denominator>,
     json: bool,
+    files: Files,
 ) -> Result<(), super::Failure> {
     let built = build(run, denominator).map_err(|e| match e {
         crate::report::ReportError::Store(e) => CliError::from(e),
         e => CliError::usage(e.to_string()),
     })?;
-    let written = write_files(run, &built);
+    let written = match files {
+        Files::Anew => write_files(run, &built),
+        Files::UnlessThere => write_files_unless_there(run, &built),
+    };
     fault::point("report.files.written");
     if json {
         printer.value(&built.report)?;

@@ -263,7 +263,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;
     printer.note(&format!("run: {}", run.root().display()));
     let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
-    super::report::show(&printer, &run, Some(denominator), args.json)?;
+    super::report::show(&printer, &run, Some(denominator), args.json, super::report::Files::UnlessThere)?;
     printer.note(&format!("run: {}", run.root().display()));
     Ok(status)
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use handlebars::Handlebars;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::tables::{interval, percent};
@@ -28,12 +29,17 @@ pub enum RenderError {
     Table(String),
 }
 
+/// The files that every report has.
+const FILES: [&str; 7] =
+    ["report.html", "report.json", "report.md", "junit.xml", "arms.csv", "verdicts.csv", "swebench.json"];
+
 /// Writes all of them to the run's `report` folder and returns their paths.
 ///
 /// # Errors
 /// See [`RenderError`].
 pub fn write_files(run: &RunFolder, built: &Built) -> Result<Vec<PathBuf>, RenderError> {
     let Built { report, .. } = built;
+    run.forget_report()?;
     let folder = run.report_folder();
     let at = |name: &str| folder.join(name);
     let table = |e: Box<dyn std::error::Error>| RenderError::Table(e.to_string());
@@ -47,13 +53,52 @@ pub fn write_files(run: &RunFolder, built: &Built) -> Result<Vec<PathBuf>, Rende
         Ok(())
     };
     // Side by side: each of them is made from what is in memory, and none waits for another.
-    std::thread::scope(|scope| {
+    let made = std::thread::scope(|scope| {
         let beside = scope.spawn(tables);
-        html::write(run, built)?;
-        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        let made = html::write(run, built)?;
+        beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        Ok::<_, RenderError>(made)
     })?;
-    let names = ["report.html", "report.json", "report.md", "junit.xml", "arms.csv", "verdicts.csv", "swebench.json"];
-    Ok(names.map(at).to_vec())
+    write_json(&run.report_stamp(), &Stamp::of(built, made.pages)?)?;
+    Ok(FILES.map(at).to_vec())
+}
+
+/// The same, where they are not there already: a scoring that ran nothing leaves its report as it is.
+///
+/// # Errors
+/// See [`RenderError`].
+pub fn write_files_unless_there(run: &RunFolder, built: &Built) -> Result<Vec<PathBuf>, RenderError> {
+    let folder = run.report_folder();
+    let stands = fs_err::read(run.report_stamp())
+        .ok()
+        .and_then(|text| serde_json::from_slice::<Stamp>(&text).ok())
+        .is_some_and(|stamp| stamp.files().all(|name| folder.join(name).is_file()) && stamp.is_of(built));
+    if stands { Ok(FILES.map(|name| folder.join(name)).to_vec()) } else { write_files(run, built) }
+}
+
+/// What the files in a report's folder were made of. Written after all of them, and gone before anything that they
+/// show changes.
+#[derive(Debug, Serialize, Deserialize)]
+struct Stamp {
+    tool_version: String,
+    content: String,
+    pages: Vec<String>,
+}
+
+impl Stamp {
+    fn of(built: &Built, pages: Vec<String>) -> Result<Self, RenderError> {
+        let tool_version = built.report.tool_version.clone();
+        Ok(Self { tool_version, content: html::content_digest(built)?, pages })
+    }
+
+    fn is_of(&self, built: &Built) -> bool {
+        self.tool_version == built.report.tool_version
+            && html::content_digest(built).is_ok_and(|content| content == self.content)
+    }
+
+    fn files(&self) -> impl Iterator<Item = &str> {
+        FILES.into_iter().chain(self.pages.iter().map(String::as_str))
+    }
 }
 
 /// What the template sees.

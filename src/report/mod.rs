@@ -13,6 +13,6 @@ pub mod tables;
 
 pub use build::{Built, REPORT_SCHEMA, Report, ReportError, build};
 pub use event_log::EventLog;
-pub use files::{RenderError, write_files};
+pub use files::{RenderError, write_files, write_files_unless_there};
 pub use progress::{LineProgress, TerminalProgress};
 pub(crate) use progress::{counted, human_seconds, one_line, visible, visible_json};

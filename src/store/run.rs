@@ -274,6 +274,8 @@ impl RunFolder {
     /// # Errors
     /// What the file system says.
     pub fn put_record<T: Serialize>(&self, stage: &str, key: &Digest, record: &T) -> Result<(), StoreError> {
+        // A report that stands shows the record as it was.
+        self.forget_report()?;
         write_json(&self.record_path(stage, key), record)?;
         fault::point("run.record.put");
         Ok(())
@@ -442,6 +444,22 @@ impl RunFolder {
     /// The folder of the rendered reports.
     pub fn report_folder(&self) -> PathBuf {
         self.root.join("report")
+    }
+
+    /// The file that tells what the rendered reports were made of; absent where they are not known to be whole.
+    pub fn report_stamp(&self) -> PathBuf {
+        self.report_folder().join(".made-of.json")
+    }
+
+    /// Takes away what tells that the rendered reports are those of the records.
+    ///
+    /// # Errors
+    /// What the file system says, apart from its not being there.
+    pub fn forget_report(&self) -> Result<(), StoreError> {
+        match fs_err::remove_file(self.report_stamp()) {
+            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
+            _ => Ok(()),
+        }
     }
 
     fn manifest_path(&self) -> PathBuf {

@@ -26,6 +26,7 @@ pub use front::{
 };
 pub use health::{BadOracle, Health, OracleState};
 pub use index::{Choice, IndexRow, InstanceLine};
+pub(in crate::report) use pages::content_digest;
 pub use pages::{Layout, Made, contexts, write};
 pub use patch::{Chunk, PatchView};
 pub use section::{CommentView, Control, Section, TestView};

@@ -38,7 +38,7 @@ pub enum Layout {
 }
 
 /// What was written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Made {
     /// Where the verdicts are.
     pub layout: Layout,
@@ -46,6 +46,8 @@ pub struct Made {
     pub files: usize,
     /// Bytes in them.
     pub bytes: usize,
+    /// The pages of instances, relative to the report's folder.
+    pub pages: Vec<String>,
 }
 
 /// Writes `report.html`, and `instances/*.html` where the run is large. Pages of instances of an earlier report go.
@@ -293,7 +295,9 @@ impl Writer {
         self.bytes += page.len();
         write_atomic(&self.folder.join("report.html"), page.as_bytes())?;
         self.remove_old()?;
-        Ok(Made { layout: self.layout, files: 1 + self.files.len(), bytes: self.bytes })
+        let mut pages: Vec<String> = self.files.into_iter().map(|name| format!("{INSTANCES}/{name}")).collect();
+        pages.sort_unstable();
+        Ok(Made { layout: self.layout, files: 1 + pages.len(), bytes: self.bytes, pages })
     }
 
     fn page<'a, T>(&'a self, sections: &'a str, content: T) -> Page<'a, T> {
@@ -338,12 +342,17 @@ fn engine() -> Result<Handlebars<'static>, RenderError> {
 /// The name that the content security policy gives to our own script and style. It is a digest over everything that
 /// the pages show (texts by their digests), so that no text on a page can hold it.
 fn nonce(built: &Built) -> Result<String, RenderError> {
+    Ok(content_digest(built)?[..32].to_owned())
+}
+
+/// A digest over everything that a report's files show, in hexadecimal; texts count by their digests.
+pub(in crate::report) fn content_digest(built: &Built) -> Result<String, RenderError> {
     let mut hasher = BufWriter::with_capacity(1 << 16, blake3::Hasher::new());
     let to = |e: serde_json::Error| RenderError::Template(e.to_string());
     serde_json::to_writer(&mut hasher, &built.report).map_err(to)?;
     serde_json::to_writer(&mut hasher, &built.manifest.roster).map_err(to)?;
     let hasher = hasher.into_inner().map_err(|e| RenderError::Template(e.to_string()))?;
-    Ok(hasher.finalize().to_hex()[..32].to_owned())
+    Ok(hasher.finalize().to_hex().to_string())
 }
 
 fn file_name(instance: &str) -> String {

@@ -39,3 +39,48 @@ fn what_says_the_same_is_not_written_again() {
     assert!(!rewritten.is_empty() && rewritten.iter().all(|path| path.starts_with(place.join("run/rows"))));
     assert!(after.len() > before.len(), "new records beside the old ones");
 }
+
+/// The files of the rendered report, and which file each is.
+fn report(place: &Place) -> BTreeMap<String, u64> {
+    let entries = fs_err::read_dir(place.join("run/report")).unwrap().map(Result::unwrap);
+    entries.map(|e| (e.file_name().into_string().unwrap(), e.metadata().unwrap().ino())).collect()
+}
+
+#[test]
+fn a_report_of_the_very_same_records_stays() {
+    let place = Place::scored();
+    score(&place, &[]);
+    let first = report(&place);
+    assert!(first.contains_key("report.html") && first.contains_key("junit.xml"));
+    score(&place, &[]);
+    assert_eq!(report(&place), first);
+
+    // Whoever asks for a report gets one.
+    let _ = place.run(&["report", "run"]).exits(0);
+    let asked = report(&place);
+    assert_ne!(asked["report.html"], first["report.html"]);
+
+    // What somebody deleted comes back.
+    fs_err::remove_file(place.join("run/report/junit.xml")).unwrap();
+    score(&place, &[]);
+    let mended = report(&place);
+    assert!(mended.contains_key("junit.xml"));
+
+    // A record that is made again is shown, though the verdict is as it was.
+    score(&place, &["--redo"]);
+    assert_ne!(report(&place)["report.html"], mended["report.html"]);
+
+    // Records of a scoring that was killed before its report: what stands is not taken for theirs.
+    let redone = report(&place);
+    fs_err::create_dir(place.join("faults")).unwrap();
+    let killed = place
+        .command(&[&SHELL[..], &["--instances", "*rotate*", "--redo"]].concat())
+        .env("REDGREEN_FAULT_FOLDER", place.join("faults"))
+        .env("REDGREEN_FAULT", "run.record.put:3")
+        .output()
+        .unwrap();
+    assert!(!killed.status.success());
+    assert!(!place.join("run/report/.made-of.json").exists());
+    score(&place, &[]);
+    assert_ne!(report(&place)["report.html"], redone["report.html"]);
+}
