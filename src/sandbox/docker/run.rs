@@ -20,7 +20,7 @@ use super::command::{Circumstances, command};
 use super::container::{Container, Pending};
 use super::counters::{Counters, Group};
 use super::create::{Parts, body};
-use super::download::{Unpacked, replace, unpack};
+use super::download::{Unpacked, take_in};
 use super::engine::{CALL, Engine, EngineError, call, name};
 use super::exit::{Cause, Ending, ending};
 use super::image::Images;
@@ -530,12 +530,7 @@ async fn bring_back(shared: &Shared, task: &Task, container: &Container) -> Resu
         };
         let (folder, owner, limit) = (folder.clone(), shared.ways.owner, task.limits.disk);
         let limit = limit.saturating_add(uploaded(task).await);
-        let unpacking = tokio::task::spawn_blocking(move || -> std::io::Result<Unpacked> {
-            let staged = tempfile::Builder::new().prefix(".back-").tempdir_in(folder.parent().unwrap_or(&folder))?;
-            let unpacked = unpack(Coming::new(received), staged.path(), owner, limit)?;
-            replace(&folder, staged.path())?;
-            Ok(unpacked)
-        });
+        let unpacking = tokio::task::spawn_blocking(move || take_in(Coming::new(received), &folder, owner, limit));
         let carried = tokio::time::timeout(TRANSFER, carry).await;
         let unpacked = unpacking.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         match carried {
