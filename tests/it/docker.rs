@@ -7,11 +7,14 @@
 
 pub mod base;
 mod command;
+mod deaths;
+mod killed;
 pub mod leftovers;
 mod limits;
 mod mounts;
 mod rights;
 pub mod score;
+mod tiny;
 
 use std::collections::BTreeMap;
 use std::path::Path;
