@@ -6,6 +6,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
 
 pub mod base;
+mod certificates;
 mod command;
 mod deaths;
 mod killed;
@@ -15,6 +16,7 @@ mod mounts;
 mod rights;
 pub mod score;
 mod tiny;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::Path;
