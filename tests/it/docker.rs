@@ -9,6 +9,7 @@ pub mod base;
 mod certificates;
 mod command;
 mod deaths;
+mod inspected;
 mod killed;
 pub mod leftovers;
 mod limits;
