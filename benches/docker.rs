@@ -21,6 +21,7 @@ use std::process::Command;
 use common::measure::{Case, plain, side_by_side};
 use common::sandboxed::{image_with_python, sandboxed, task, throughput};
 use common::{Answer, REDGREEN};
+use redgreen::model::digest_bytes;
 use redgreen::sandbox::docker::{DockerConfig, DockerSandbox, Surroundings, own_name};
 use redgreen::sandbox::local::{LocalConfig, LocalSandbox};
 use redgreen::sandbox::{Root, Sandbox};
@@ -43,7 +44,7 @@ fn main() -> Answer<()> {
     let mounted = DockerSandbox::new(config.clone())?;
     let copied = DockerSandbox::new(DockerConfig { copy_workspace: true, ..config })?;
     let local = LocalSandbox::new(LocalConfig::new(REDGREEN, scratch.path()))?;
-    let (root, image) = root(&base);
+    let (root, image) = root(&base)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let test = ["/usr/bin/python3", "-m", "unittest", "clamp_test"];
     for argv in [&["/bin/true"][..], &test] {
@@ -72,12 +73,16 @@ fn main() -> Answer<()> {
 const TEST: &str = "import unittest\n\n\nclass Clamp(unittest.TestCase):\n    def test_cut(self):\n        \
                     self.assertEqual(min(9, 5), 5)\n";
 
-/// A base from an image's name or an archive's path, and the name of its image.
-fn root(base: &str) -> (Root, String) {
-    let of = |archive, image| Root::Base { folder: None, archive, image, digest: "bench".to_owned() };
+/// A base from an image's name or an archive's path, and the name of its image. An archive is known by its content: an
+/// image of another one, left by an earlier benchmark, is not taken for it.
+fn root(base: &str) -> Answer<(Root, String)> {
+    let of = |archive, image, digest| Root::Base { folder: None, archive, image, digest };
     if Path::new(base).is_file() {
-        (of(Some(base.into()), None), own_name("bench"))
+        let digest = digest_bytes(&fs_err::read(base)?).to_string();
+        let name = own_name(&digest);
+        Ok((of(Some(base.into()), None, digest), name))
     } else {
-        (of(None, Some(base.to_owned())), base.to_owned())
+        // The engine's own name says which one it is.
+        Ok((of(None, Some(base.to_owned()), "image".to_owned()), base.to_owned()))
     }
 }

@@ -159,6 +159,7 @@ fn engine(scratch: &Scratch, lines: &mut Vec<Line>) {
         (None, None) => "workspaces by overlayfs, changes in memory".to_owned(),
     };
     lines.push(Line::new("docker", true, mounts));
+    lines.extend(found.skipped.iter().map(|note| Line::new("docker", true, note.clone())));
 }
 
 fn toolchain(environments: &crate::environment::Environments, name: &str) -> Line {

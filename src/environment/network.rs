@@ -36,6 +36,15 @@ const NO_CONFIGURATION: [(&str, &str); 3] = [
     ("npm_config_globalconfig", "/env/none/global-npmrc"),
 ];
 
+/// pip's variable with folders of packages.
+const FIND_LINKS: &str = "PIP_FIND_LINKS";
+
+/// Where a folder of packages lies in a fetch. Its own path may lead through a home that is closed to others, also in the
+/// root file system of a container.
+fn folder_inside(number: usize) -> String {
+    format!("/env/links/{number}")
+}
+
 const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "all_proxy", "no_proxy"];
 
 /// The host's network settings for fetch steps. They reach no build and no test.
@@ -47,7 +56,7 @@ pub struct NetworkSettings {
     pub ca_bundle: Option<PathBuf>,
     /// The registry that stands in for crates.io, as cargo writes it (`sparse+https://…/`).
     pub cargo_registry: Option<String>,
-    /// Local folders of packages, mounted read-only at the same path.
+    /// Local folders of packages, mounted read-only at places of our own.
     pub folders: Vec<PathBuf>,
     /// Settings from which credentials were taken away; what needs them will not be reachable.
     pub stripped: Vec<String>,
@@ -88,6 +97,13 @@ impl NetworkSettings {
             out.insert(name.to_owned(), file.to_owned());
         }
         out.extend(self.variables.clone());
+        if let Some(links) = out.get_mut(FIND_LINKS) {
+            let words = links.split(' ').map(|word| {
+                let number = self.folders.iter().position(|folder| folder == Path::new(word));
+                number.map_or(word.to_owned(), folder_inside)
+            });
+            *links = words.collect::<Vec<_>>().join(" ");
+        }
         if self.ca_bundle.is_some() {
             out.extend(CA_VARIABLES.iter().map(|name| ((*name).to_owned(), CA_BUNDLE.to_owned())));
         }
@@ -98,7 +114,11 @@ impl NetworkSettings {
     pub(super) fn step_mounts(&self) -> Vec<Mount> {
         let bundle =
             self.ca_bundle.iter().map(|source| Mount::ReadOnly { source: source.clone(), target: CA_BUNDLE.into() });
-        let folders = self.folders.iter().map(|f| Mount::ReadOnly { source: f.clone(), target: f.clone() });
+        let folders = self
+            .folders
+            .iter()
+            .enumerate()
+            .map(|(number, folder)| Mount::ReadOnly { source: folder.clone(), target: folder_inside(number).into() });
         bundle.chain(folders).collect()
     }
 
@@ -325,7 +345,14 @@ mod tests {
         assert_eq!(variables["npm_config_@org:registry"], "https://org.example/");
         assert_eq!(settings.cargo_registry.as_deref(), Some("sparse+https://crates.example/"));
         assert_eq!(settings.cargo_arguments()[3], "source.host.registry=\"sparse+https://crates.example/\"");
-        assert_eq!(settings.folders, [links]);
+        assert_eq!(settings.folders, [links.clone()]);
+        // A step sees it at a place that is open to its user wherever it lies on the host.
+        assert_eq!(settings.step_variables()["PIP_FIND_LINKS"], "/env/links/0");
+        let is_it = |mount: &Mount| match mount {
+            Mount::ReadOnly { source, target } => *source == links && target == Path::new("/env/links/0"),
+            _ => false,
+        };
+        assert!(settings.step_mounts().iter().any(is_it), "{:?}", settings.step_mounts());
         assert!(
             ["https_proxy", "PIP_INDEX_URL", "npm_config_registry"]
                 .iter()

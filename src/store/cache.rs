@@ -124,13 +124,22 @@ pub(super) fn remove_entry(entry: &Path) -> std::io::Result<()> {
         other => other?,
     };
     if kind.is_dir() {
-        // An install may have left folders that may not be written to.
-        for folder in walkdir::WalkDir::new(entry).into_iter().flatten().filter(|e| e.file_type().is_dir()) {
-            let _ = fs_err::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(0o700));
-        }
+        open_up(entry);
         fs_err::remove_dir_all(entry)
     } else {
         fs_err::remove_file(entry)
+    }
+}
+
+/// Lets the owner read and change every folder: an install, or a command, may have closed some.
+fn open_up(folder: &Path) {
+    // Not by a walker: those read a folder before they hand it out.
+    let mut closed = vec![folder.to_owned()];
+    while let Some(folder) = closed.pop() {
+        let _ = fs_err::set_permissions(&folder, std::os::unix::fs::PermissionsExt::from_mode(0o700));
+        let entries = fs_err::read_dir(&folder).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        closed.extend(below.map(|entry| entry.path()));
     }
 }
 
@@ -162,5 +171,30 @@ mod tests {
         let old = [snapshots.join("a"), snapshots.join("b"), layers.join("c"), layers.join("d")].map(|e| is_old(&e));
         assert_eq!(old, [true, false, false, true]);
         assert_eq!(entry_of(cache, &layers), None);
+    }
+
+    /// As somebody who is not root, whom closed folders keep out: a thread of ours can be that by itself.
+    #[test]
+    fn an_entry_with_closed_folders_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        let nobody = rustix::process::Uid::from_raw(54_321);
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            std::os::unix::fs::chown(dir.path(), Some(nobody.as_raw()), None).unwrap();
+        }
+        let entry = dir.path().join("entry");
+        let work = || {
+            if is_root {
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            fs_err::create_dir_all(entry.join("closed/in/side")).unwrap();
+            for folder in ["closed/in", "closed"] {
+                let mode = std::os::unix::fs::PermissionsExt::from_mode(0o000);
+                fs_err::set_permissions(entry.join(folder), mode).unwrap();
+            }
+            remove_entry(&entry).unwrap();
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        assert!(!entry.exists());
     }
 }

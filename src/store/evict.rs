@@ -12,6 +12,7 @@ use serde::Serialize;
 use super::StoreError;
 use super::cache::{self, Bucket, remove_entry};
 use super::lock::{self, Taken};
+use super::reap::GONE;
 use super::uses::{Closed, used_by_live};
 
 /// What an entry is, for people.
@@ -243,7 +244,8 @@ fn take_away(cache: &Path, kind: EntryKind, entry: &Path) -> std::io::Result<boo
         }
         EntryKind::Base => (folder.join(format!("{name}.lock")), folder.join(format!(".{name}.gone"))),
         EntryKind::Tree | EntryKind::Repository => {
-            (folder.join(format!("{name}.lock")), folder.join(format!("{name}.tmp")))
+            // Not the name under which one is made: where there are no locks, nobody knows whether its maker lives.
+            (folder.join(format!("{name}.lock")), folder.join(format!("{name}{GONE}")))
         }
     };
     let _maker = match lock::try_take(&lock)? {
@@ -354,6 +356,22 @@ mod tests {
         let mut gone = names(&case.evict(None, Some(0), false));
         gone.sort();
         assert_eq!(gone, ["middle", "old"]);
+    }
+
+    #[test]
+    fn what_is_being_made_anew_stays_when_the_whole_one_goes() {
+        let case = Case::new();
+        let clone = Bucket::Repositories.path(case.cache()).join("clones-v1/o__r.git");
+        let making = [case.tree().with_extension("tmp"), clone.with_extension("git.tmp")];
+        for path in [&clone, &making[0], &making[1]] {
+            fs_err::create_dir_all(path.join("x")).unwrap();
+        }
+        ago(&clone, 8);
+        let gone = names(&case.evict(None, Some(0), false));
+        assert!(["tree-0-0", "o__r.git"].iter().all(|name| gone.contains(&(*name).to_owned())), "{gone:?}");
+        assert!(!case.tree().exists() && !clone.exists());
+        // Its maker's lock is what says that it is a leftover, and that is for the next start to see.
+        assert!(making.iter().all(|path| path.exists()));
     }
 
     #[test]

@@ -3,12 +3,21 @@
 //! Each bucket makes its entries under a name that says so, while the maker holds the lock of the entry: `X.tmp` and
 //! `X.complete.tmp` with `X.lock` (trees of commits, clones, unpacked bundles), `.DIGEST.NUMBER` with `locks/DIGEST.lock`
 //! (environment layers) or `DIGEST.lock` (bases). A tree without its marker is not whole either. Where the lock can be taken, nobody makes the
-//! entry, and while it is held nobody starts to.
+//! entry, and while it is held nobody starts to. What eviction has begun to take away is called `X.gone.tmp`, and goes with
+//! `X.lock`, too.
 
 use std::path::{Path, PathBuf};
 
 use super::cache::{Bucket, remove_entry};
 use super::lock::{self, Taken};
+
+/// How the names of trees and clones end that eviction has begun to take away.
+pub(super) const GONE: &str = ".gone.tmp";
+
+/// The entry that a half-made one, or one that is half taken away, is of.
+fn entry_of(name: &str) -> Option<&str> {
+    name.strip_suffix(GONE).or_else(|| name.strip_suffix(".complete.tmp")).or_else(|| name.strip_suffix(".tmp"))
+}
 
 /// Takes away all half-made entries of a cache. What cannot be taken away waits for the next start.
 pub(super) fn half_made(cache: &Path) {
@@ -16,14 +25,14 @@ pub(super) fn half_made(cache: &Path) {
     for path in entries(&snapshots) {
         let (Some(folder), Some(name)) = (path.parent(), name(&path)) else { continue };
         let unmarked = || path.is_dir() && !folder.join(format!("{name}.complete")).exists();
-        if let Some(entry) = name.strip_suffix(".tmp").map(|rest| rest.strip_suffix(".complete").unwrap_or(rest)) {
+        if let Some(entry) = entry_of(name) {
             remove_if_nobodys(&path, &folder.join(format!("{entry}.lock")), || true);
         } else if unmarked() {
             remove_if_nobodys(&path, &folder.join(format!("{name}.lock")), unmarked);
         }
     }
     for path in entries(&Bucket::Repositories.path(cache)).iter().flat_map(|kind| entries(kind)) {
-        if let (Some(folder), Some(entry)) = (path.parent(), name(&path).and_then(|name| name.strip_suffix(".tmp"))) {
+        if let (Some(folder), Some(entry)) = (path.parent(), name(&path).and_then(entry_of)) {
             remove_if_nobodys(&path, &folder.join(format!("{entry}.lock")), || true);
         }
     }
@@ -88,7 +97,9 @@ mod tests {
         let dead = [
             make(snapshots.join("a.tmp")),
             make(snapshots.join("unmarked")),
+            make(snapshots.join("a.gone.tmp")),
             make(clones.join("o__r.git.tmp")),
+            make(clones.join("o__r.git.gone.tmp")),
             make(layers.join("python-python/.d1.77")),
             make(bases.join(".b1.77")),
         ];
@@ -96,6 +107,7 @@ mod tests {
             make(snapshots.join("b.tmp")),
             make(snapshots.join("c")),
             make(clones.join("o__live.git.tmp")),
+            make(clones.join("o__live.git.gone.tmp")),
             make(layers.join("python-python/.d2.77")),
             make(bases.join(".b2.77")),
         ];

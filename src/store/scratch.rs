@@ -108,9 +108,11 @@ fn remove(folder: &Path) {
 
 /// Lets go of what is mounted below a folder: memory that a process had mounted for a container and died.
 fn let_go_of_mounts(folder: &Path) {
+    // The kernel tells mount points without the links by which we may have got at the cache.
+    let Ok(folder) = fs_err::canonicalize(folder) else { return };
     let text = fs_err::read_to_string("/proc/self/mountinfo").unwrap_or_default();
     // The last ones lie on top of the others.
-    for place in mounts_below(&text, folder).iter().rev() {
+    for place in mounts_below(&text, &folder).iter().rev() {
         let _ = rustix::mount::unmount(place, rustix::mount::UnmountFlags::DETACH);
     }
 }
@@ -181,5 +183,31 @@ mod tests {
         assert!(live.path().join("instance-a").is_dir());
         drop((live, other));
         assert!(processes(dir.path()).is_empty());
+    }
+
+    #[test]
+    fn memory_that_a_dead_process_had_mounted_is_let_go_of_also_behind_a_link() {
+        if !rustix::process::geteuid().is_root() {
+            return;
+        }
+        let dir = tempfile::tempdir().unwrap();
+        let (real, link) = (dir.path().join("real"), dir.path().join("link"));
+        let memory = Bucket::Scratch.path(&real).join("process-dead/docker-1/memory");
+        fs_err::create_dir_all(&memory).unwrap();
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let flags = rustix::mount::MountFlags::NOSUID;
+        rustix::mount::mount("tmpfs", &memory, "tmpfs", flags, c"size=1m").unwrap();
+        let mounted = || {
+            let text = fs_err::read_to_string("/proc/self/mountinfo").unwrap();
+            mounts_below(&text, &dir.path().canonicalize().unwrap()).len()
+        };
+        assert_eq!(mounted(), 1);
+        drop(Scratch::new(&link).unwrap());
+        let left = mounted();
+        if left > 0 {
+            rustix::mount::unmount(&memory, rustix::mount::UnmountFlags::DETACH).unwrap();
+        }
+        assert_eq!(left, 0);
+        assert!(processes(&real).is_empty());
     }
 }

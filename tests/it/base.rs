@@ -5,5 +5,5 @@ mod archives;
 mod maker;
 mod real;
 mod stand;
-mod tiny;
+pub mod tiny;
 mod transfer;

@@ -6,12 +6,18 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
 
 pub mod base;
+mod certificates;
 mod command;
+mod deaths;
+mod inspected;
+mod killed;
 pub mod leftovers;
 mod limits;
 mod mounts;
 mod rights;
 pub mod score;
+mod tiny;
+mod tls;
 
 use std::collections::BTreeMap;
 use std::path::Path;

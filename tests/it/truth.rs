@@ -4,7 +4,7 @@
 
 mod controls;
 pub mod fixture;
-mod network;
+pub mod network;
 mod replay;
 
 use std::collections::{BTreeMap, BTreeSet};

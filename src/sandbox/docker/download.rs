@@ -4,12 +4,15 @@
 //! or are neither files, directories nor links, are refused or left out, and what is too much ends it.
 
 use std::io::{self, Read};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use fs_err as fs;
-use tar::{Archive, EntryType};
+use fs_err::os::unix::fs::OpenOptionsExt;
+use tar::{Archive, Entry, EntryType};
 
+use super::folder::open_up;
 use super::merged::give;
 
 /// How an unpacking ended.
@@ -21,12 +24,30 @@ pub enum Unpacked {
     TooMuch,
 }
 
+/// Makes `folder` hold exactly what an engine's archive of one directory holds, as `owner`'s. `limit` is in bytes; where it
+/// is more, `folder` holds a part. It is unpacked beside `folder` first, of which nothing stays.
+///
+/// # Errors
+///
+/// The system's, and a broken archive; then `folder` is as it was, or holds a part.
+pub fn take_in(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) -> io::Result<Unpacked> {
+    let staged = tempfile::Builder::new().prefix(".back-").tempdir_in(folder.parent().unwrap_or(folder))?;
+    let came = unpack(archive, staged.path(), owner, limit).and_then(|unpacked| {
+        replace(folder, staged.path())?;
+        Ok(unpacked)
+    });
+    // What did not come to its place may be closed to us, and would stay.
+    open_up(staged.path());
+    staged.close()?;
+    came
+}
+
 /// Unpacks an engine's archive of one directory into `folder`, whose files then are `owner`'s. `limit` is in bytes.
 ///
 /// # Errors
 ///
 /// The system's, and a broken archive.
-pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) -> io::Result<Unpacked> {
+fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) -> io::Result<Unpacked> {
     /// What a file costs beside its content, in bytes.
     const PER_FILE: u64 = 4096;
     let mut archive = Archive::new(archive);
@@ -41,9 +62,6 @@ pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) 
         if sum > limit {
             return Ok(Unpacked::TooMuch);
         }
-        entry.set_preserve_mtime(true);
-        entry.set_preserve_permissions(true);
-        entry.set_unpack_xattrs(false);
         let at = folder.join(&path);
         match entry.header().entry_type() {
             kind if kind != EntryType::Directory && path.as_os_str().is_empty() => {}
@@ -53,17 +71,26 @@ pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) 
                 make_directory(folder, &path)?;
                 directories.push((path, mode, time));
             }
-            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse | EntryType::Symlink => {
+            EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => {
                 make_parents(folder, &path)?;
                 remove(&at)?;
+                write(&mut entry, &at, owner)?;
+            }
+            EntryType::Symlink => {
+                make_parents(folder, &path)?;
+                remove(&at)?;
+                entry.set_preserve_mtime(true);
                 entry.unpack(&at)?;
                 give(&at, owner)?;
             }
             EntryType::Link => {
                 let name = entry.link_name()?.map(|name| name.into_owned()).unwrap_or_default();
                 let Some(first) = inside(&name)? else { continue };
+                // Another name of what was left out, as of a pipe or a socket, is left out with it.
+                if first == path || !is_there(folder, &first)? {
+                    continue;
+                }
                 make_parents(folder, &path)?;
-                plain_parents(folder, &first)?;
                 remove(&at)?;
                 std::fs::hard_link(folder.join(first), &at)?;
             }
@@ -77,12 +104,36 @@ pub fn unpack(archive: impl Read, folder: &Path, owner: (u32, u32), limit: u64) 
             continue;
         }
         let path = at;
+        // By its handle, which is there whatever the mode says.
+        let directory = std::fs::File::open(&path)?;
         give(&path, owner)?;
-        fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(mode))?;
-        let time = std::time::UNIX_EPOCH + std::time::Duration::from_secs(time);
-        std::fs::File::open(&path)?.set_modified(time)?;
+        directory.set_modified(moment(time))?;
+        directory.set_permissions(PermissionsExt::from_mode(mode))?;
     }
     Ok(Unpacked::Whole)
+}
+
+/// Writes a file that is not there yet. Its mode comes last and by its handle: a change of the owner takes special bits
+/// away, and a file that may not be written could not be given its time by name.
+fn write(entry: &mut Entry<'_, impl Read>, at: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
+    let (mode, time) = (entry.header().mode()? & 0o7777, entry.header().mtime()?);
+    let mut file = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(at)?.into_parts().0;
+    let written = io::copy(entry, &mut file)?;
+    if written < entry.size() {
+        return Err(io::Error::new(io::ErrorKind::UnexpectedEof, format!("`{}` is cut off", at.display())));
+    }
+    let data = file.metadata()?;
+    if (data.uid(), data.gid()) != (uid, gid) {
+        fchown(&file, Some(uid), Some(gid))?;
+    }
+    file.set_modified(moment(time))?;
+    file.set_permissions(PermissionsExt::from_mode(mode))
+}
+
+/// So many seconds after 1970; the last moment that there is where an archive says more than that.
+fn moment(seconds: u64) -> SystemTime {
+    let seconds = seconds.min(u64::from(u32::MAX) << 1);
+    SystemTime::UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
 /// An entry's path below the archive's one directory; `None` for that itself.
@@ -117,6 +168,16 @@ fn make_directory(folder: &Path, path: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Whether something lies at a path; one with a link on the way is refused.
+fn is_there(folder: &Path, path: &Path) -> io::Result<bool> {
+    let found = plain_parents(folder, path).and_then(|()| folder.join(path).symlink_metadata());
+    match found {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Refuses a path with a link on the way, which would lead outside.
 fn plain_parents(folder: &Path, path: &Path) -> io::Result<()> {
     let mut at = folder.to_owned();
@@ -131,7 +192,10 @@ fn plain_parents(folder: &Path, path: &Path) -> io::Result<()> {
 
 fn remove(path: &Path) -> io::Result<()> {
     match path.symlink_metadata() {
-        Ok(data) if data.is_dir() => fs::remove_dir_all(path),
+        Ok(data) if data.is_dir() => {
+            open_up(path);
+            fs::remove_dir_all(path)
+        }
         Ok(_) => fs::remove_file(path),
         Err(_) => Ok(()),
     }
@@ -142,17 +206,34 @@ fn remove(path: &Path) -> io::Result<()> {
 /// # Errors
 ///
 /// The system's.
-pub fn replace(folder: &Path, from: &Path) -> io::Result<()> {
+fn replace(folder: &Path, from: &Path) -> io::Result<()> {
+    open(folder, fs::metadata(folder)?.permissions())?;
     for entry in fs::read_dir(folder)? {
         remove(&entry?.path())?;
     }
+    // A closed directory has to be read, and written for its `..`; both only for the moment.
+    let data = fs::metadata(from)?;
+    open(from, data.permissions())?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        fs::rename(entry.path(), folder.join(entry.file_name()))?;
+        let to = folder.join(entry.file_name());
+        let inner = entry.metadata()?;
+        if inner.is_dir() {
+            open(&entry.path(), inner.permissions())?;
+        }
+        fs::rename(entry.path(), &to)?;
+        if inner.is_dir() {
+            fs::set_permissions(&to, inner.permissions())?;
+        }
     }
-    let data = fs::metadata(from)?;
     give(folder, (data.uid(), data.gid()))?;
     fs::set_permissions(folder, data.permissions())
+}
+
+/// Lets a directory's owner do everything with it.
+fn open(directory: &Path, mode: std::fs::Permissions) -> io::Result<()> {
+    let open = std::fs::Permissions::from_mode(mode.mode() | 0o700);
+    if open == mode { Ok(()) } else { fs::set_permissions(directory, open) }
 }
 
 #[cfg(test)]
@@ -165,11 +246,18 @@ mod tests {
     }
 
     fn archive(entries: &[(EntryType, &str, &str)]) -> Vec<u8> {
+        let mode = |kind| if kind == EntryType::Directory { 0o755 } else { 0o640 };
+        let entries = entries.iter().map(|(kind, path, text)| (*kind, *path, *text, mode(*kind)));
+        archive_with(&entries.collect::<Vec<_>>())
+    }
+
+    /// The same with modes.
+    fn archive_with(entries: &[(EntryType, &str, &str, u32)]) -> Vec<u8> {
         let mut out = Builder::new(Vec::new());
-        for (kind, path, text) in entries {
+        for (kind, path, text, mode) in entries {
             let mut header = Header::new_ustar();
             header.set_entry_type(*kind);
-            header.set_mode(if *kind == EntryType::Directory { 0o755 } else { 0o640 });
+            header.set_mode(*mode);
             header.set_mtime(1_000_000);
             // As raw bytes: the crate's own setters refuse what hostile archives hold.
             let name = &mut header.as_ustar_mut().unwrap().name;
@@ -205,6 +293,88 @@ mod tests {
         assert_eq!(fs::metadata(path("d/f")).unwrap().modified().unwrap(), time);
         assert_eq!(fs::metadata(path("d")).unwrap().modified().unwrap(), time);
         assert_eq!(unpack(&made[..], folder.path(), own(), 5000).unwrap(), Unpacked::TooMuch);
+    }
+
+    #[test]
+    fn modes_come_back_whole_also_where_the_owner_is_another() {
+        let folder = tempfile::tempdir().unwrap();
+        let (own, root) = (own(), rustix::process::geteuid().is_root());
+        let owner = if root { (60_977, 60_977) } else { own };
+        let made = archive_with(&[
+            (EntryType::Regular, "workspace/raised", "x", 0o4755),
+            (EntryType::Regular, "workspace/fixed", "y", 0o444),
+            (EntryType::Regular, "workspace/closed", "z", 0),
+        ]);
+        assert_eq!(unpack(&made[..], folder.path(), owner, 1 << 20).unwrap(), Unpacked::Whole);
+        for (name, mode) in [("raised", 0o4755), ("fixed", 0o444), ("closed", 0)] {
+            let data = fs::metadata(folder.path().join(name)).unwrap();
+            assert_eq!((data.mode() & 0o7777, data.uid(), data.mtime()), (mode, owner.0, 1_000_000), "{name}");
+        }
+    }
+
+    #[test]
+    fn other_names_of_what_is_left_out_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = archive(&[
+            (EntryType::Fifo, "workspace/pipe", ""),
+            (EntryType::Link, "workspace/same", "workspace/pipe"),
+            (EntryType::Link, "workspace/deep/same", "workspace/none/at/all"),
+            (EntryType::Link, "workspace/itself", "workspace/itself"),
+            (EntryType::Regular, "workspace/after", "text"),
+        ]);
+        assert_eq!(unpack(&made[..], folder.path(), own(), 1 << 20).unwrap(), Unpacked::Whole);
+        let names: Vec<_> = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["after"]);
+    }
+
+    #[test]
+    fn an_archive_that_is_cut_off_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = archive(&[(EntryType::Regular, "workspace/f", &"x".repeat(2000))]);
+        assert!(unpack(&made[..1500], folder.path(), own(), 1 << 20).is_err());
+    }
+
+    /// As somebody who is not root, whom closed directories keep out: a thread of ours can be that by itself.
+    #[test]
+    fn closed_directories_come_back_and_go_again_and_nothing_stays_beside() {
+        let place = tempfile::tempdir().unwrap();
+        let folder = place.path().join("kept");
+        fs::create_dir(&folder).unwrap();
+        let nobody = rustix::process::Uid::from_raw(54_321);
+        if rustix::process::geteuid().is_root() {
+            for path in [place.path(), &folder] {
+                std::os::unix::fs::chown(path, Some(nobody.as_raw()), None).unwrap();
+            }
+        }
+        let closed = |text| {
+            archive_with(&[
+                (EntryType::Directory, "workspace/", "", 0o555),
+                (EntryType::Directory, "workspace/closed/", "", 0),
+                (EntryType::Directory, "workspace/fixed/", "", 0o555),
+                (EntryType::Directory, "workspace/fixed/inner/", "", 0o111),
+                (EntryType::Regular, "workspace/fixed/inner/f", text, 0o400),
+            ])
+        };
+        let work = || {
+            if rustix::process::geteuid().is_root() {
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            let owner = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+            for text in ["one", "two"] {
+                assert_eq!(take_in(&closed(text)[..], &folder, owner, 1 << 20).unwrap(), Unpacked::Whole);
+                assert_eq!(fs::read_to_string(folder.join("fixed/inner/f")).unwrap(), text);
+            }
+            for (name, mode) in [("", 0o555), ("closed", 0), ("fixed", 0o555), ("fixed/inner", 0o111)] {
+                assert_eq!(fs::metadata(folder.join(name)).unwrap().mode() & 0o7777, mode, "{name}");
+            }
+            // What ends in the middle.
+            let cut = closed("three");
+            take_in(&cut[..cut.len() / 2 + 100], &folder, owner, 1 << 20).unwrap_err();
+            assert_eq!(take_in(&cut[..], &folder, owner, 3 * 4096).unwrap(), Unpacked::TooMuch);
+        };
+        std::thread::scope(|scope| scope.spawn(work).join().unwrap());
+        let names: Vec<_> = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        assert_eq!(names, ["kept"]);
     }
 
     #[test]

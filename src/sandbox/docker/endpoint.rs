@@ -92,21 +92,37 @@ pub enum EndpointError {
     },
 }
 
-/// The addresses to try, in order. Sockets that are not there are left out, so the list may be empty.
+/// Where to look for an engine.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// The addresses to try, in order. Sockets that are not there are left out, so the list may be empty.
+    pub found: Vec<Candidate>,
+    /// Settings that were passed over: they name something that cannot be used, and are not meant for us alone.
+    pub skipped: Vec<EndpointError>,
+}
+
+impl From<Candidate> for Candidates {
+    fn from(only: Candidate) -> Self {
+        Self { found: vec![only], skipped: Vec::new() }
+    }
+}
+
+/// The addresses to try.
 ///
 /// # Errors
 ///
-/// [`EndpointError`], where a setting names something that cannot be used.
-pub fn candidates(around: &Surroundings) -> Result<Vec<Candidate>, EndpointError> {
+/// [`EndpointError`], where a setting that says which engine is meant names something that cannot be used. `CONTAINER_HOST`
+/// is no such setting: it is there for Podman's own client, whatever other engine is on this machine.
+pub fn candidates(around: &Surroundings) -> Result<Candidates, EndpointError> {
     if let Some(host) = &around.host {
         let folder = around.certificates.as_deref().or(around.configuration.as_deref());
         let tls = around.tls || around.certificates.is_some();
         let files = folder.filter(|_| tls).map(Certificates::in_folder);
         let origin = "DOCKER_HOST".to_owned();
-        return Ok(vec![Candidate { endpoint: parse(host, files, &origin)?, origin }]);
+        return Ok(Candidate { endpoint: parse(host, files, &origin)?, origin }.into());
     }
     if let Some((name, origin)) = context(around)? {
-        return Ok(vec![of_context(around, &name, origin)?]);
+        return Ok(of_context(around, &name, origin)?.into());
     }
     let mut places = vec![(PathBuf::from("/var/run/docker.sock"), "the default socket")];
     let below = |folder: &Option<PathBuf>, path: &str| folder.as_ref().map(|folder| folder.join(path));
@@ -119,16 +135,17 @@ pub fn candidates(around: &Surroundings) -> Result<Vec<Candidate>, EndpointError
     ] {
         places.extend(place.map(|place| (place, origin)));
     }
-    let mut found: Vec<_> = places
-        .into_iter()
-        .filter(|(path, _)| path.exists())
-        .map(|(path, origin)| Candidate { endpoint: Endpoint::Unix(path), origin: origin.to_owned() })
-        .collect();
+    let there = places.into_iter().filter(|(path, _)| path.exists());
+    let candidate = |(path, origin): (_, &str)| Candidate { endpoint: Endpoint::Unix(path), origin: origin.to_owned() };
+    let mut all = Candidates { found: there.map(candidate).collect(), skipped: Vec::new() };
     if let Some(host) = &around.podman {
         let origin = "CONTAINER_HOST".to_owned();
-        found.push(Candidate { endpoint: parse(host, None, &origin)?, origin });
+        match parse(host, None, &origin) {
+            Ok(endpoint) => all.found.push(Candidate { endpoint, origin }),
+            Err(error) => all.skipped.push(error),
+        }
     }
-    Ok(found)
+    Ok(all)
 }
 
 /// The context in force, and who named it; `None` where that is none.
@@ -214,7 +231,7 @@ mod tests {
     use super::*;
 
     fn only(around: &Surroundings) -> Endpoint {
-        let mut found = candidates(around).unwrap();
+        let mut found = candidates(around).unwrap().found;
         assert_eq!(found.len(), 1, "{found:?}");
         found.remove(0).endpoint
     }
@@ -235,6 +252,25 @@ mod tests {
             let error = candidates(&host(bad)).unwrap_err().to_string();
             assert!(error.contains(part) && error.contains("DOCKER_HOST"), "{error}");
         }
+    }
+
+    #[test]
+    fn an_address_of_podmans_that_cannot_be_used_is_passed_over() {
+        let home = tempfile::tempdir().unwrap();
+        fs::create_dir_all(home.path().join(".docker/run")).unwrap();
+        fs::write(home.path().join(".docker/run/docker.sock"), "").unwrap();
+        let around = |podman: &str| Surroundings {
+            home: Some(home.path().to_owned()),
+            podman: Some(podman.to_owned()),
+            ..Surroundings::default()
+        };
+        let all = candidates(&around("ssh://core@127.0.0.1:53685/run/podman/podman.sock")).unwrap();
+        assert!(all.found.iter().any(|found| found.origin == "Docker Desktop's socket"), "{all:?}");
+        assert!(all.found.iter().all(|found| found.origin != "CONTAINER_HOST"), "{all:?}");
+        let said = all.skipped[0].to_string();
+        assert!(said.contains("CONTAINER_HOST") && said.contains("forward"), "{said}");
+        let all = candidates(&around("unix:///run/p.sock")).unwrap();
+        assert!(all.found.iter().any(|found| found.origin == "CONTAINER_HOST") && all.skipped.is_empty(), "{all:?}");
     }
 
     #[test]
@@ -276,7 +312,7 @@ mod tests {
         assert!(matches!(only(&around), Endpoint::Tls { .. }));
         // A variable goes before the file, and `default` is none.
         around.context = Some("default".to_owned());
-        assert!(candidates(&around).unwrap().iter().all(|found| !found.origin.contains("context")));
+        assert!(candidates(&around).unwrap().found.iter().all(|found| !found.origin.contains("context")));
         around.context = None;
         around.host = Some("unix:///x".to_owned());
         assert_eq!(only(&around), Endpoint::Unix("/x".into()));

@@ -110,33 +110,41 @@ pub struct Engine {
     pub at: Candidate,
     /// What it is.
     pub facts: Facts,
+    /// Settings that were passed over on the way to it, and why.
+    pub skipped: Vec<String>,
 }
 
 impl Engine {
     /// Connects to the first engine that answers, and agrees on a version of the API with it.
     pub async fn connect(around: &Surroundings) -> Result<Self, SandboxError> {
         let unavailable = |reason: String| SandboxError::Unavailable { reason };
-        let found = candidates(around).map_err(|error: EndpointError| unavailable(error.to_string()))?;
-        if found.is_empty() {
-            return Err(unavailable(
-                "no container engine was found: neither `DOCKER_HOST` nor a Docker context names one, and neither \
-                 `/var/run/docker.sock` nor another usual socket is there; install Docker or Podman, or use \
-                 `--sandbox local`"
-                    .to_owned(),
-            ));
+        let all = candidates(around).map_err(|error: EndpointError| unavailable(error.to_string()))?;
+        let skipped: Vec<String> = all.skipped.iter().map(|error| format!("not tried: {error}")).collect();
+        if all.found.is_empty() {
+            let mut reason =
+                "no container engine was found: neither `DOCKER_HOST` nor a Docker context names one, and \
+                              neither `/var/run/docker.sock` nor another usual socket is there; install Docker or \
+                              Podman, or use `--sandbox local`"
+                    .to_owned();
+            for note in &skipped {
+                reason.push_str("; ");
+                reason.push_str(note);
+            }
+            return Err(unavailable(reason));
         }
         let mut said = Vec::new();
-        for at in found {
+        for at in all.found {
             match Self::try_one(&at).await {
-                Ok(engine) => return Ok(engine),
+                Ok((docker, facts)) => return Ok(Self { docker, at, facts, skipped }),
                 Err(reason) => said.push(format!("{} (by {}): {reason}", at.endpoint, at.origin)),
             }
         }
+        said.extend(skipped);
         Err(unavailable(format!("no container engine answers: {}", said.join("; "))))
     }
 
-    async fn try_one(at: &Candidate) -> Result<Self, String> {
-        let client = client(&at.endpoint).map_err(|error| plain(&error))?;
+    async fn try_one(at: &Candidate) -> Result<(Docker, Facts), String> {
+        let client = client(&at.endpoint).map_err(|error| chain(&error))?;
         let docker = call("say which versions of its API it speaks", HELLO, client.negotiate_version())
             .await
             .map_err(|error| chain(&error))?;
@@ -144,7 +152,7 @@ impl Engine {
         let info = call("tell about itself", HELLO, docker.info()).await.map_err(|error| chain(&error))?;
         let facts = Facts::of(&version, &info, docker.client_version().to_string());
         facts.check()?;
-        Ok(Self { docker, at: at.clone(), facts })
+        Ok((docker, facts))
     }
 
     /// Whether the engine is reached by a socket of this machine, so that it may see our files.
@@ -168,12 +176,7 @@ fn client(endpoint: &Endpoint) -> Result<Docker, Error> {
     }
 }
 
-/// An error of the client's, with what to do where that is known.
-fn plain(error: &Error) -> String {
-    format!("{}{}", chain(error), hint(&chain(error)))
-}
-
-/// An error with its causes, as the innermost one tells most.
+/// An error with its causes, as the innermost one tells most, and with what to do where that is known.
 fn chain(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
@@ -194,6 +197,9 @@ fn hint(text: &str) -> &'static str {
         " (only root and the group of the socket may use it: `sudo usermod -aG docker $USER`, then log in again)"
     } else if text.contains("Connection refused") {
         " (is the daemon running?)"
+    } else if text.contains("HTTP request to an HTTPS server") {
+        " (it wants TLS: set `DOCKER_TLS_VERIFY=1`, and `DOCKER_CERT_PATH` to the folder with `ca.pem`, `cert.pem` and \
+         `key.pem`)"
     } else {
         ""
     }
@@ -220,6 +226,40 @@ mod tests {
         let error = Engine::connect(&around).await.unwrap_err().to_string();
         assert!(error.contains("no container engine answers") && error.contains("DOCKER_HOST"), "{error}");
         mute.join().unwrap();
+    }
+
+    #[tokio::test]
+    async fn what_to_do_is_said_once() {
+        let folder = tempfile::tempdir().unwrap();
+        // A socket that nobody listens at any more.
+        let path = folder.path().join("docker.sock");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        for host in [format!("unix://{}", path.display()), "tcp://127.0.0.1:1".to_owned()] {
+            let around = Surroundings { host: Some(host), ..Surroundings::default() };
+            let error = Engine::connect(&around).await.unwrap_err().to_string();
+            assert_eq!(error.matches("is the daemon running?").count(), 1, "{error}");
+        }
+    }
+
+    #[tokio::test]
+    async fn what_was_passed_over_is_told_where_no_engine_answers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("docker.sock");
+        let around = Surroundings {
+            runtime: Some(folder.path().to_owned()),
+            podman: Some("ssh://h".to_owned()),
+            ..Surroundings::default()
+        };
+        // Whether or not a usual socket of this machine is there and answers.
+        let told = |connected: Result<Engine, SandboxError>| match connected {
+            Ok(engine) => engine.skipped.join("; "),
+            Err(error) => error.to_string(),
+        };
+        let said = told(Engine::connect(&around).await);
+        assert!(said.contains("CONTAINER_HOST") && said.contains("ssh://h"), "{said}");
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
+        let said = told(Engine::connect(&around).await);
+        assert!(said.contains("CONTAINER_HOST") && said.contains("ssh://h"), "{said}");
     }
 
     #[test]

@@ -23,6 +23,8 @@ pub struct Examination {
     pub no_mounts: Option<String>,
     /// Why it does not see memory that we mount; `None`: it does.
     pub no_memory: Option<String>,
+    /// Settings that were passed over on the way to it, and why.
+    pub skipped: Vec<String>,
 }
 
 impl Examination {
@@ -33,6 +35,7 @@ impl Examination {
             facts: engine.facts.clone(),
             no_mounts: trial.mounts.err(),
             no_memory: trial.memory.err(),
+            skipped: engine.skipped.clone(),
         }
     }
 }

@@ -103,13 +103,13 @@ pub fn open_up(folder: &Path) {
     if rustix::process::geteuid().is_root() {
         return;
     }
-    let entries = walkdir::WalkDir::new(folder).contents_first(false).into_iter();
-    // A directory is opened before the walk goes into it.
-    for entry in entries {
-        let Ok(entry) = entry else { continue };
-        if entry.file_type().is_dir() {
-            let _ = fs::set_permissions(entry.path(), std::fs::Permissions::from_mode(0o700));
-        }
+    // Not by a walker: those read a directory before they hand it out.
+    let mut closed = vec![folder.to_owned()];
+    while let Some(directory) = closed.pop() {
+        let _ = fs::set_permissions(&directory, std::fs::Permissions::from_mode(0o700));
+        let entries = fs::read_dir(&directory).into_iter().flatten().flatten();
+        let below = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        closed.extend(below.map(|entry| entry.path()));
     }
 }
 

@@ -20,7 +20,7 @@ use super::command::{Circumstances, command};
 use super::container::{Container, Pending};
 use super::counters::{Counters, Group};
 use super::create::{Parts, body};
-use super::download::{Unpacked, replace, unpack};
+use super::download::{Unpacked, take_in};
 use super::engine::{CALL, Engine, EngineError, call, name};
 use super::exit::{Cause, Ending, ending};
 use super::image::Images;
@@ -382,9 +382,14 @@ async fn resize(engine: &Engine, container: &Container, height: u16, width: u16)
 
 /// What a container's own layer may hold where the task's file systems lie in it, in bytes.
 async fn own_layer(task: &Task) -> u64 {
-    let kept = |mount: &Mount| matches!(mount, Mount::ReadWrite { .. } | Mount::Overlay { upper: Some(_), .. });
-    let limit = if task.mounts.iter().any(kept) { task.limits.disk } else { task.limits.scratch };
+    let limit = if keeps(task) { task.limits.disk } else { task.limits.scratch };
     limit.saturating_add(uploaded(task).await)
+}
+
+/// Whether something that the command writes is kept, so that the limit on disk is for it; else all of it is thrown away.
+fn keeps(task: &Task) -> bool {
+    let kept = |mount: &Mount| matches!(mount, Mount::ReadWrite { .. } | Mount::Overlay { upper: Some(_), .. });
+    task.mounts.iter().any(kept)
 }
 
 /// About what was uploaded, in bytes.
@@ -462,9 +467,12 @@ async fn finish(
         });
     }
     // The last look is at what stays.
-    over_disk |= ended.disk.as_ref().is_some_and(Disk::measure);
+    let kept_is_over = ended.disk.as_ref().is_some_and(Disk::measure);
+    over_disk |= kept_is_over;
     if over_disk {
-        let note = format!("\n{OVER_DISK} {} bytes on disk\n", task.limits.disk);
+        let thrown_was = !kept_is_over && (ended.over_disk || !keeps(task));
+        let limit = if thrown_was { task.limits.scratch } else { task.limits.disk };
+        let note = format!("\n{OVER_DISK} {limit} bytes on disk\n");
         streams.stderr.bytes.extend_from_slice(note.as_bytes());
     }
     let mut isolation = shared.isolation.clone();
@@ -530,12 +538,7 @@ async fn bring_back(shared: &Shared, task: &Task, container: &Container) -> Resu
         };
         let (folder, owner, limit) = (folder.clone(), shared.ways.owner, task.limits.disk);
         let limit = limit.saturating_add(uploaded(task).await);
-        let unpacking = tokio::task::spawn_blocking(move || -> std::io::Result<Unpacked> {
-            let staged = tempfile::Builder::new().prefix(".back-").tempdir_in(folder.parent().unwrap_or(&folder))?;
-            let unpacked = unpack(Coming::new(received), staged.path(), owner, limit)?;
-            replace(&folder, staged.path())?;
-            Ok(unpacked)
-        });
+        let unpacking = tokio::task::spawn_blocking(move || take_in(Coming::new(received), &folder, owner, limit));
         let carried = tokio::time::timeout(TRANSFER, carry).await;
         let unpacked = unpacking.await.unwrap_or_else(|error| Err(std::io::Error::other(error)));
         match carried {

@@ -155,8 +155,13 @@ pub struct Room {
 
 impl Room {
     pub fn new() -> Self {
+        Self::marked("one")
+    }
+
+    /// The same with a root that `mark` tells from all others.
+    pub fn marked(mark: &str) -> Self {
         let place = Place::new();
-        root(&place.join("root"), "one");
+        root(&place.join("root"), mark);
         pack(&place.join("root"), &place.join("tiny.tar"));
         fs::create_dir(place.join("definitions")).unwrap();
         fs::write(place.join("definitions/tiny.toml"), DEFINITION).unwrap();

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
+use crate::docker;
 use crate::proof::index::Index;
 use crate::support::{Place, Ran, loudly};
 use crate::truth::fixture::{Fixture, commits, difference, instance};
@@ -98,7 +99,13 @@ fn scored(sandbox: &str) -> Option<Value> {
     fixture.import();
     let mirrors = place.join("mirrors").display().to_string();
     let arguments = ["score", "bench", "--sandbox", sandbox, "--mirrors", &mirrors, "--out", "run", "--json"];
-    let mut command = place.command(&arguments);
+    let mut command = if sandbox == "docker" {
+        // A base with a C compiler and Python's headers, and the engine.
+        docker::base::root();
+        docker::score::command(&place, &arguments)
+    } else {
+        place.command(&arguments)
+    };
     command.env("PIP_INDEX_URL", index.url()).env("PIP_FIND_LINKS", wheels).env("no_proxy", "127.0.0.1");
     let ran = Ran::of(command.output().unwrap());
     assert_eq!(ran.code, Some(0), "{}", ran.stderr);
@@ -117,6 +124,11 @@ fn verdict<'a>(report: &'a Value, pull: u64, arm: &str) -> (&'a str, &'a str) {
 
 fn compiled_again(sandbox: &str) {
     let Some(report) = scored(sandbox) else { return };
+    let rows = report["verdicts"].as_array().unwrap();
+    let where_they_ran = if sandbox == "docker" { &["container"][..] } else { &["full", "userns"] };
+    for row in rows.iter().filter(|row| !row["isolation"].is_null()) {
+        assert!(where_they_ran.contains(&row["isolation"]["level"].as_str().unwrap()), "{row:#}");
+    }
     assert_eq!(verdict(&report, 1, "merged").0, "pass", "{report:#}");
     assert_eq!(verdict(&report, 1, "right"), ("pass", ""), "{report:#}");
     assert_eq!(verdict(&report, 1, "python-only"), ("fail", "failed"), "{report:#}");
@@ -130,4 +142,11 @@ fn compiled_again(sandbox: &str) {
 #[test]
 fn a_compiled_extension_is_compiled_again_in_the_embedded_sandbox() {
     compiled_again("local");
+}
+
+#[test]
+fn a_compiled_extension_is_compiled_again_in_containers() {
+    if docker::is_here() {
+        compiled_again("docker");
+    }
 }

@@ -7,33 +7,44 @@ use redgreen::sandbox::Sandbox;
 use redgreen::sandbox::docker::{DockerConfig, DockerSandbox};
 use tokio_util::sync::CancellationToken;
 
-use super::{config, is_here, overlay, owned_dir, shell, try_run};
+use super::{base, config, is_here, overlay, owned_dir, shell, try_run};
 
-/// What of this label the engine has, in all states.
-fn listed(kind: &[&str], label: &str) -> Vec<String> {
-    let filter = format!("label={label}");
-    let output = Command::new("docker").args(kind).args(["-q", "--filter", &filter]).output().unwrap();
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+/// What the engine's own client says; a test that asks for nothing because it failed would find nothing.
+#[track_caller]
+pub fn docker(arguments: &[&str]) -> String {
+    let output = Command::new("docker").args(arguments).output().unwrap();
+    assert!(output.status.success(), "docker {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap().trim_end().to_owned()
 }
 
 fn containers(label: &str) -> Vec<String> {
-    listed(&["ps", "-a"], label)
+    docker(&["ps", "-a", "-q", "--filter", &format!("label={label}")]).lines().map(str::to_owned).collect()
 }
 
 /// The owners of all containers of ours.
 pub fn owners() -> Vec<String> {
+    owners_of(&["ps", "-a"])
+}
+
+/// The owners of all volumes of ours.
+pub fn owners_of_volumes() -> Vec<String> {
+    owners_of(&["volume", "ls"])
+}
+
+fn owners_of(list: &[&str]) -> Vec<String> {
     let format = "{{.Label \"redgreen.owner\"}}";
-    let arguments = ["ps", "-a", "--filter", "label=redgreen.owner", "--format", format];
-    let output = Command::new("docker").args(arguments).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+    let shown = docker(&[list, &["--filter", "label=redgreen.owner", "--format", format]].concat());
+    shown.lines().map(str::to_owned).collect()
+}
+
+/// Those that a process owns.
+pub fn of_process(owners: Vec<String>, pid: u32) -> Vec<String> {
+    owners.into_iter().filter(|owner| owner.split('-').nth(3) == Some(&pid.to_string())).collect()
 }
 
 /// The owner's label of a container.
 fn own_prefix(container: &str) -> String {
-    let format = "{{index .Config.Labels \"redgreen.owner\"}}";
-    let output = Command::new("docker").args(["inspect", "--format", format, container]).output().unwrap();
-    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    docker(&["inspect", "--format", "{{index .Config.Labels \"redgreen.owner\"}}", container])
 }
 
 /// Waits for something that must come.
@@ -115,7 +126,7 @@ fn the_next_start_takes_a_dead_owners_away_and_leaves_a_live_ones() {
     if !is_here() {
         return;
     }
-    let image = redgreen_image();
+    let image = base::PYTHON.image();
     let make = |owner: &str, expires: u64| {
         let labels = [format!("redgreen.owner={owner}"), format!("redgreen.expires={expires}")];
         let mut command = Command::new("docker");
@@ -152,11 +163,4 @@ fn the_next_start_takes_a_dead_owners_away_and_leaves_a_live_ones() {
         cancel.cancel();
         assert!(live.join().unwrap().cancelled);
     });
-}
-
-fn redgreen_image() -> String {
-    let redgreen::sandbox::Root::Base { digest, .. } = super::base::root() else { unreachable!() };
-    // Imported by any run before.
-    try_run(super::sandbox().unwrap(), &shell("true")).unwrap();
-    redgreen::sandbox::docker::own_name(&digest)
 }

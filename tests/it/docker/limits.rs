@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redgreen::sandbox::{End, Mount};
+use redgreen::sandbox::{End, Mount, Sandbox};
 use tokio_util::sync::CancellationToken;
 
 use super::{MIB, give, output, overlay, owned_dir, sandbox, shell, task, try_run, ways};
@@ -153,10 +153,25 @@ fn what_is_left_on_disk_is_limited() {
                 remove: Vec::new(),
             }];
             let exit = try_run(sandbox, &task).unwrap();
-            assert_eq!(exit.stderr.text().contains("left more than"), !ends, "{exit:?}");
+            let note = format!("left more than {disk} bytes on disk");
+            assert_eq!(exit.stderr.text().contains(&note), !ends, "{exit:?}");
             assert_eq!(exit.end == End::Exited(0), ends, "{exit:?}");
             assert!(!exit.timed_out && !exit.out_of_memory, "{exit:?}");
         }
+    }
+}
+
+#[test]
+fn what_is_thrown_away_has_a_limit_of_its_own_and_that_is_told() {
+    // In memory a full file system says so by itself; elsewhere it is measured.
+    for sandbox in ways().into_iter().filter(|sandbox| sandbox.isolation().workspace == "copy") {
+        let lower = owned_dir(sandbox, &[]);
+        let mut task = shell("head -c 60M /dev/zero > /workspace/much; sleep 30");
+        task.mounts = vec![overlay(lower.path())];
+        task.limits.scratch = 20 * MIB;
+        let exit = try_run(sandbox, &task).unwrap();
+        let note = format!("left more than {} bytes on disk", 20 * MIB);
+        assert!(exit.stderr.text().contains(&note) && !exit.timed_out, "{exit:?}");
     }
 }
 

@@ -1,15 +1,16 @@
-//! Whole runs of the binary with `--sandbox docker`: the same verdicts as the embedded sandbox's, deaths at every fault
-//! point, and two runs side by side.
+//! Whole runs of the binary with `--sandbox docker`: the same verdicts as the embedded sandbox's, and deaths at every fault
+//! point.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::os::unix::process::ExitStatusExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use redgreen::fault::POINTS;
 use serde_json::Value;
 
-use super::leftovers::{eventually, owners};
+use super::leftovers::eventually;
+use super::tiny::{containers_of, is_owned};
 use super::{base, is_here};
 use crate::support::{Place, Ran, cells, host};
 
@@ -34,11 +35,6 @@ fn score(place: &Place, run: &str, instances: &[&str], sandbox: &str) -> Command
         arguments.extend(["--instances", glob]);
     }
     command(place, &arguments)
-}
-
-/// Containers, by state or not, of a process.
-fn containers_of(pid: u32) -> Vec<String> {
-    owners().into_iter().filter(|owner| owner.split('-').nth(3) == Some(&pid.to_string())).collect()
 }
 
 #[test]
@@ -85,9 +81,8 @@ fn a_death_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
     for point in POINTS.iter().filter(|point| point.name.starts_with("docker.")) {
         let times = count(point.name);
         if times == 0 {
-            // The image is there by now, paths are mounted, and nothing of these instances keeps an upper.
-            let expected = ["docker.image.imported", "docker.workspace.uploaded", "docker.workdir.made"];
-            assert!(expected.contains(&point.name), "{} was not reached", point.name);
+            // The image is there by now, paths are mounted, and nothing of these instances keeps an upper: see `deaths`.
+            assert!(super::deaths::ELSEWHERE.contains(&point.name), "{} was not reached", point.name);
             continue;
         }
         let place = Place::with_bench();
@@ -109,44 +104,4 @@ fn a_death_at_any_point_ends_in_the_same_report_and_leaves_nothing() {
             point.and_then(|point| point.ancestors().nth(2)).is_some_and(is_owned)
         })
     });
-}
-
-/// Whether a live process has locked its scratch folder.
-fn is_owned(process: &Path) -> bool {
-    fs_err::File::open(process.join("owner.lock")).is_ok_and(|file| file.try_lock().is_err())
-}
-
-/// Starts a run that stands still when its container has started.
-fn held(place: &Place, folder: &str) -> (Child, PathBuf) {
-    let child = faulty(place, folder, Some("docker.container.started:2:wait"))
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let faults = place.join(folder);
-    let reached = faults.join("docker.container.started");
-    eventually("it stands at its point", || fs_err::metadata(&reached).is_ok_and(|data| data.len() >= 2));
-    (child, faults)
-}
-
-#[test]
-fn of_two_runs_the_killed_ones_containers_go_and_the_live_one_is_untouched() {
-    if !is_here() {
-        return;
-    }
-    base::root();
-    let places: BTreeMap<&str, Place> = ["live", "dead", "other"].map(|name| (name, Place::with_bench())).into();
-    let (live, faults) = held(&places["live"], "faults");
-    let (mut dead, _) = held(&places["dead"], "faults");
-    let lives = containers_of(live.id());
-    assert_eq!((lives.len(), containers_of(dead.id()).len()), (1, 1));
-    dead.kill().unwrap();
-    dead.wait().unwrap();
-    assert_eq!(containers_of(dead.id()).len(), 1, "it was killed, and nobody cleaned up yet");
-    let other = Ran::of(faulty(&places["other"], "faults", None).output().unwrap()).exits(0).json();
-    assert_eq!(containers_of(dead.id()), Vec::<String>::new());
-    assert_eq!(containers_of(live.id()), lives);
-    fs_err::write(faults.join("go"), "").unwrap();
-    let live = Ran::of(live.wait_with_output().unwrap()).exits(0).json();
-    assert_eq!(cells(&live), cells(&other));
 }

@@ -124,11 +124,17 @@ impl Host {
         let here = place.path().display().to_string();
         let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap();
         found.extend(mounts.lines().filter(|line| line.contains(&here)).map(|line| format!("a mount is left: {line}")));
-        let pid = score.to_string();
-        let owners = contained.then(crate::docker::leftovers::owners).unwrap_or_default();
-        let own = owners.into_iter().filter(|owner| owner.split('-').nth(3) == Some(&pid));
-        found.extend(own.map(|owner| format!("a container is left: {owner}")));
+        if contained {
+            use crate::docker::leftovers::{of_process, owners, owners_of_volumes};
+            found.extend(of_process(owners(), score).iter().map(|owner| format!("a container is left: {owner}")));
+            let volumes = of_process(owners_of_volumes(), score);
+            found.extend(volumes.iter().map(|owner| format!("a volume is left: {owner}")));
+        }
         found.extend(cgroups_of(score).iter().map(|group| format!("a cgroup is left: {}", group.display())));
+        // Every run leaves this lock: without it the look is at a cache that nobody used.
+        if !place.join("cache/scratch-v1/door.lock").exists() {
+            found.push("the run's temporary files were in another cache".to_owned());
+        }
         for folder in ["tmp", "cache/scratch-v1"] {
             for entry in fs::read_dir(place.join(folder)).into_iter().flatten().flatten() {
                 // Made once for all runs of this program's version, and the lock that all runs share.

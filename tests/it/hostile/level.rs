@@ -53,14 +53,7 @@ impl Level {
                 here
             }
             Self::Userns | Self::UsernsOfRoot => true,
-            Self::Container => {
-                let here = crate::docker::is_here();
-                if here {
-                    // Made once, before anybody's clock runs.
-                    crate::docker::base::root();
-                }
-                here
-            }
+            Self::Container => crate::docker::is_here(),
             Self::None => is_root("the hostile table without a sandbox"),
         }
     }
@@ -94,7 +87,7 @@ impl Level {
     fn as_its_user(self, place: &Place, arguments: &[&str]) -> Command {
         if self == Self::Container {
             let mut command = crate::docker::score::command(place, arguments);
-            command.env("TMPDIR", place.join("tmp"));
+            command.env("REDGREEN_CACHE", place.join("cache")).env("TMPDIR", place.join("tmp"));
             return command;
         }
         let mut command = place.command(arguments);

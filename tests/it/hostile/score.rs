@@ -10,6 +10,7 @@ use serde_json::json;
 use super::host::{Host, OPEN, VARIABLE};
 use super::level::Level;
 use super::table::{Row, Table};
+use crate::docker::base;
 use crate::support::{Place, Ran};
 use crate::truth::Truth;
 use crate::truth::fixture::{Fixture, commits, difference, instance};
@@ -55,6 +56,10 @@ pub fn agrees_with_its_table(name: &str, level: Level) {
     let bench = fixture.import();
     let (run, mirrors) = (place.join("run").display().to_string(), fixture.mirrors());
     level.give(&place);
+    if level == Level::Container {
+        // In a cache of its own, which is looked at afterwards.
+        base::of(table.language()).lend(&place.join("cache"));
+    }
     let mut arguments = vec!["score", &bench, "--out", &run, "--mirrors", &mirrors, "--offline", "--json"];
     arguments.extend(table.arguments.iter().map(String::as_str));
     let mut score = level.command(&place, &arguments);

@@ -112,6 +112,11 @@ impl Table {
         table
     }
 
+    /// The language of its instance.
+    pub fn language(&self) -> &str {
+        self.instance.get("language").and_then(Value::as_str).unwrap_or("python")
+    }
+
     /// The rows that are run at a level.
     pub fn rows(&self, level: Level) -> impl Iterator<Item = &Row> {
         self.row.iter().filter(move |row| row.expected(level).is_some())
