@@ -161,6 +161,12 @@ fn what_is_left_on_disk_is_limited() {
 }
 
 #[test]
+fn as_many_files_may_be_open_as_in_the_embedded_sandbox() {
+    let Some(sandbox) = sandbox() else { return };
+    assert_eq!(output(sandbox, &shell("ulimit -Sn; ulimit -Hn")), "4096\n65536\n");
+}
+
+#[test]
 fn memory_without_a_process_counts() {
     let Some(sandbox) = sandbox() else { return };
     let files = "import os, time\n\
