@@ -8,6 +8,8 @@
 //! - the result channel. No descriptor can be handed to a container, so its standard input carries the token and its
 //!   standard output the channel, and the command's own output goes the way of its error output;
 //! - the engine has no init process: the shell waits for the command, which would not get its signals as process 1;
+//! - an engine cannot give a container more open files than it has itself, and refuses to: the script takes what it finds
+//!   down to the task's limit;
 //! - programs are looked up without the entries of the task's `PATH` that depend on the current directory, which is the
 //!   repository's, and never among what the shell itself can do.
 //!
@@ -17,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use crate::sandbox::local::{HOME, RESULT_FD, candidates};
-use crate::sandbox::{RESULT_FD_VARIABLE, SandboxError, TOKEN_FD_VARIABLE, Task};
+use crate::sandbox::{OPEN_FILES, RESULT_FD_VARIABLE, SandboxError, TOKEN_FD_VARIABLE, Task};
 
 /// The shell that every base has.
 pub const SHELL: &str = "/bin/sh";
@@ -39,7 +41,9 @@ pub struct Command {
     pub argv: Vec<String>,
     /// `NAME=value`, and a bare `NAME` for those of the image or the engine that are not to be there.
     pub variables: Vec<String>,
-    /// Whether a script starts it that says by the first byte of the error output what became of that.
+    /// Whether a script starts it.
+    pub by_script: bool,
+    /// Whether the script says by the first byte of the error output what became of that.
     pub says: bool,
 }
 
@@ -84,7 +88,7 @@ pub fn command(task: &Task, around: Circumstances<'_>) -> Result<Command, Sandbo
     let unwanted = around.image.iter().cloned().chain(engines).filter(|name| !variables.contains_key(name));
     let unwanted: std::collections::BTreeSet<String> = unwanted.collect();
     let variables = variables.iter().map(|(name, value)| format!("{name}={value}")).chain(unwanted).collect();
-    Ok(Command { argv, variables, says: by_script && !around.attended })
+    Ok(Command { argv, variables, by_script, says: by_script && !around.attended })
 }
 
 /// The script. Its arguments are the command. With `by_path` the program is started by the path at which it was found.
@@ -108,6 +112,9 @@ fn script(task: &Task, around: Circumstances<'_>, by_path: bool, variables: &BTr
     });
     script.extend(tries);
     script.push_str(&format!("{{ {absent}; exit 127; }}; "));
+    // The soft one first, which must not be above the other.
+    let (soft, hard) = OPEN_FILES;
+    script.push_str(&format!("ulimit -S -n {soft} 2>/dev/null; ulimit -H -n {hard} 2>/dev/null; "));
     let own: Vec<&str> = SHELLS_OWN.into_iter().filter(|name| !variables.contains_key(*name)).collect();
     if !own.is_empty() {
         script.push_str(&format!("unset {}; ", own.join(" ")));
@@ -176,16 +183,16 @@ mod tests {
         assert_eq!(
             one.argv[2],
             "{ [ -f '/bin/true' ] && [ -x '/bin/true' ]; } || { printf '\\025' >&2; exit 127; }; \
-             unset PWD OLDPWD SHLVL; printf '\\006' >&2; exec \"$@\""
+             ulimit -S -n 4096 2>/dev/null; ulimit -H -n 65536 2>/dev/null; unset PWD OLDPWD SHLVL; printf '\\006' >&2; exec \"$@\""
         );
-        assert!(one.says);
+        assert!(one.says && one.by_script);
         assert_eq!(
             one.variables,
             ["A=b=c", "HOME=/home/redgreen", "PATH=/bin", "TMPDIR=/tmp", "GPG_KEY", "HOSTNAME", "TERM"]
         );
         // A shell would lose this one.
         let odd = made(&task(&["true"], &[("PATH", "/bin"), ("npm_config_@a:registry", "x")], false), true);
-        assert!(!odd.says && odd.argv == ["true"]);
+        assert!(!odd.says && !odd.by_script && odd.argv == ["true"]);
     }
 
     #[test]

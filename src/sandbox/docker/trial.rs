@@ -84,7 +84,7 @@ async fn once(engine: &Engine, ways: &Ways, identity: &Identity, pending: &Pendi
         let image = import(engine, &tag, &text[..16], &own).await?;
         let parts = Parts {
             image: &image,
-            command: Command { argv: task.argv.clone(), variables: Vec::new(), says: false },
+            command: Command { argv: task.argv.clone(), variables: Vec::new(), by_script: false, says: false },
             owner: ways.owner,
             labels,
             mounts: prepared.mounts.clone(),
