@@ -79,9 +79,14 @@ pub async fn overflow(written: &Written, container: &Container) {
 
 /// What a container's own layer may hold where `uploaded` bytes were copied into it.
 pub fn own_layer(task: &Task, uploaded: u64) -> u64 {
-    let kept = |mount: &Mount| matches!(mount, Mount::ReadWrite { .. } | Mount::Overlay { upper: Some(_), .. });
-    let limit = if task.mounts.iter().any(kept) { task.limits.disk } else { task.limits.scratch };
+    let limit = if keeps(task) { task.limits.disk } else { task.limits.scratch };
     limit.saturating_add(uploaded)
+}
+
+/// Whether something that the command writes is kept, so that the limit on disk is for it; else all of it is thrown away.
+pub fn keeps(task: &Task) -> bool {
+    let kept = |mount: &Mount| matches!(mount, Mount::ReadWrite { .. } | Mount::Overlay { upper: Some(_), .. });
+    task.mounts.iter().any(kept)
 }
 
 /// About what is uploaded for a task, in bytes. It walks through all of it.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::command::SHELL;
 use super::container::{Container, Pending};
-use super::disks::Written;
+use super::disks::{Written, keeps};
 use super::engine::Engine;
 use super::exit::{Cause, Ending, ending};
 use super::image::Images;
@@ -59,6 +59,8 @@ struct Followed {
     written: Written,
     /// Whether it was seen to write too much.
     over_disk: bool,
+    /// Whether that is so of what is thrown away.
+    thrown_is_over: bool,
 }
 
 /// Runs a task to its end. Whatever comes of it, nothing of it is left when this is done, neither the container nor what
@@ -113,15 +115,18 @@ pub async fn run(
         Ok(())
     })
     .await?;
-    let Some(Followed { mut exit, written, mut over_disk }) = ended? else {
+    let Some(Followed { mut exit, written, over_disk, thrown_is_over }) = ended? else {
         return Ok(never_ran(&shared, &task, begin.elapsed().as_secs_f64()));
     };
     // The last look is at what stays.
-    if let Written::Here(disks) = written {
-        over_disk |= blocking(move || Ok(disks.kept_is_over())).await?;
-    }
-    if over_disk {
-        let note = format!("\n{OVER_DISK} {} bytes on disk\n", task.limits.disk);
+    let kept_is_over = match written {
+        Written::Here(disks) => blocking(move || Ok(disks.kept_is_over())).await?,
+        Written::Inside(_) => false,
+    };
+    if over_disk || kept_is_over {
+        let was_thrown = !kept_is_over && (thrown_is_over || !keeps(&task));
+        let limit = if was_thrown { task.limits.scratch } else { task.limits.disk };
+        let note = format!("\n{OVER_DISK} {limit} bytes on disk\n");
         exit.stderr.bytes.extend_from_slice(note.as_bytes());
         exit.end = End::Signaled(libc::SIGKILL);
     }
@@ -163,15 +168,15 @@ async fn follow(
         }
         was_started(plan, task, &streams, code)?;
     }
-    let mut over_disk = cause == Some(Cause::OverDisk);
-    match &written {
+    let (thrown_is_over, kept_was_over) = match &written {
         Written::Here(disks) => {
             let disks = disks.clone();
-            over_disk |= blocking(move || Ok(disks.thrown_is_over())).await?;
+            (blocking(move || Ok(disks.thrown_is_over())).await?, false)
         }
-        Written::Inside(_) if !cancelled => over_disk |= bring_back(shared, task, container, plan.uploaded).await?,
-        Written::Inside(_) => {}
-    }
+        Written::Inside(_) if cancelled => (false, false),
+        Written::Inside(_) => (false, bring_back(shared, task, container, plan.uploaded).await?),
+    };
+    let over_disk = thrown_is_over || kept_was_over || cause == Some(Cause::OverDisk);
     let exit = Exit {
         end,
         timed_out,
@@ -186,7 +191,7 @@ async fn follow(
         peak_memory: counters.peak_memory,
         isolation: isolation(shared, task),
     };
-    Ok(Followed { exit, written, over_disk })
+    Ok(Followed { exit, written, over_disk, thrown_is_over })
 }
 
 /// Whether the command was started at all, where that is said.

@@ -28,7 +28,8 @@ type Beside<'a, T> = Option<Pin<Box<dyn Future<Output = T> + Send + 'a>>>;
 /// What a container writes.
 pub type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 
-/// How often counters are looked at: a cgroup goes with its last process, and nobody can look at it then.
+/// How often counters are looked at. A cgroup goes with its last process, some tens of milliseconds after it, and what is
+/// not read by then is not known.
 const LOOK: Duration = Duration::from_millis(20);
 /// How long a killed container may take to end. Afterwards the daemon has stalled.
 const GRACE: Duration = Duration::from_secs(60);
