@@ -332,7 +332,9 @@ mod tests {
             let read = made.last_state(false).await;
             match (read, wanted) {
                 (Ok((_, code)), Ok(wanted)) => assert_eq!(code, wanted),
-                (Err(error), Err(part)) => assert!(std::error::Error::source(&error).unwrap().to_string().contains(part)),
+                (Err(error), Err(part)) => {
+                    assert!(std::error::Error::source(&error).unwrap().to_string().contains(part))
+                }
                 (read, wanted) => panic!("{read:?} {wanted:?}"),
             }
         }

@@ -162,7 +162,8 @@ mod tests {
         };
         let version = serde_json::from_str("{}").unwrap();
         let facts = Facts::of(&version, &serde_json::from_str("{}").unwrap(), "1.41".to_owned());
-        let command = Command { argv: task.argv.clone(), variables: vec!["A=b".to_owned()], by_script: false, says: false };
+        let command =
+            Command { argv: task.argv.clone(), variables: vec!["A=b".to_owned()], by_script: false, says: false };
         let parts = Parts {
             image: "sha256:0",
             command,

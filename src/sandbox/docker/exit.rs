@@ -36,13 +36,7 @@ pub struct Ending {
 }
 
 /// Reads a container's last state and its exit code.
-pub fn ending(
-    state: &ContainerState,
-    code: i64,
-    cause: Option<Cause>,
-    limits: &Limits,
-    counters: &Counters,
-) -> Ending {
+pub fn ending(state: &ContainerState, code: i64, cause: Option<Cause>, limits: &Limits, counters: &Counters) -> Ending {
     let code = i32::try_from(code).unwrap_or(-1);
     let by_the_machine = counters.is_machines();
     // The engine's word is about the whole container; the cgroup's counter about every process in it. Neither says for
@@ -54,7 +48,10 @@ pub fn ending(
         End::Signaled(libc::SIGXCPU) => true,
         // The hard limit's signal, which has other senders: nobody else was seen to send it.
         End::Signaled(libc::SIGKILL) => {
-            cause.is_none() && !out_of_memory && !by_the_machine && seconds(state).is_none_or(|wall| wall >= limit.as_secs_f64())
+            cause.is_none()
+                && !out_of_memory
+                && !by_the_machine
+                && seconds(state).is_none_or(|wall| wall >= limit.as_secs_f64())
         }
         _ => false,
     });

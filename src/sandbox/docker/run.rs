@@ -19,9 +19,7 @@ use super::transfer::bring_back;
 use super::watch::{Ended, Watched, watch};
 use crate::fault;
 use crate::sandbox::local::{Identity, KEEP_PROCESSES};
-use crate::sandbox::{
-    Captured, End, Exit, Isolation, Listener, Mount, Network, OVER_DISK, SandboxError, Seat, Task,
-};
+use crate::sandbox::{Captured, End, Exit, Isolation, Listener, Mount, Network, OVER_DISK, SandboxError, Seat, Task};
 
 /// How a task's file systems get into its container.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

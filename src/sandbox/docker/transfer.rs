@@ -68,9 +68,7 @@ pub async fn bring_back(
             _ => continue,
         };
         let step = format!("bring back `{}`", target.display());
-        let options = DownloadFromContainerOptionsBuilder::new()
-            .path(&target.to_string_lossy())
-            .build();
+        let options = DownloadFromContainerOptionsBuilder::new().path(&target.to_string_lossy()).build();
         let mut coming = shared.engine.docker.download_from_container(container.name(), Some(options));
         let (pieces, received) = mpsc::channel(4);
         let carry = async {
@@ -128,4 +126,3 @@ impl std::io::Read for Coming {
         Ok(length)
     }
 }
-

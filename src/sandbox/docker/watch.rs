@@ -171,11 +171,7 @@ fn sit(seat: Option<Seat>) -> Result<(Option<Attended>, Option<Typed>), EngineEr
 }
 
 /// Takes the next piece of output, when there is room for it; whether more may come. May be broken off and called again.
-async fn take(
-    output: &mut Output,
-    streams: &mut Streams,
-    attended: Option<&Attended>,
-) -> Result<bool, EngineError> {
+async fn take(output: &mut Output, streams: &mut Streams, attended: Option<&Attended>) -> Result<bool, EngineError> {
     let room = match attended {
         Some(attended) => attended.room().await,
         None => None,
@@ -240,7 +236,6 @@ async fn wait(engine: &Engine, container: &Container) -> Result<bool, EngineErro
         tokio::time::sleep(PAUSE).await;
     }
 }
-
 
 #[cfg(test)]
 mod tests {
@@ -345,7 +340,8 @@ mod tests {
         let container = Container::create(&fake.engine, ContainerCreateBody::default(), &Pending::default()).await;
         let container = container.unwrap();
         let piece = LogOutput::Console { message: vec![b'x'; 1 << 20].into() };
-        let mut output: Output = Box::pin(futures_util::stream::iter(std::iter::repeat_with(move || Ok(piece.clone()))));
+        let mut output: Output =
+            Box::pin(futures_util::stream::iter(std::iter::repeat_with(move || Ok(piece.clone()))));
         // Nor does the command read what is typed.
         let (_unread, full) = tokio::io::duplex(1);
         let mut input: Pin<Box<dyn AsyncWrite + Send>> = Box::pin(full);
