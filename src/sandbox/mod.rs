@@ -29,6 +29,9 @@ pub const COPY: &str = "copy";
 /// How the note begins that a sandbox adds to a task's standard error when it was ended for what it left on disk.
 pub const OVER_DISK: &str = "redgreen: ended, as it left more than";
 
+/// How many files each of a task's processes may have open: soft and hard limit, as far as those who start it can give it.
+const OPEN_FILES: (u64, u64) = (4096, 65_536);
+
 /// The environment variable that names the inherited descriptor of the result channel inside (a decimal number).
 pub const RESULT_FD_VARIABLE: &str = "REDGREEN_RESULT_FD";
 

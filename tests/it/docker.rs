@@ -5,6 +5,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test may panic, and so may what it calls")]
 
+mod attended;
 pub mod base;
 mod certificates;
 mod command;

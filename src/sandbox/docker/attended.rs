@@ -1,70 +1,106 @@
 //! A seat for somebody who attends a container's command: bytes carried between their stream and the container's.
+//!
+//! Both ways have a thread of their own, and nothing here makes a run wait for the person: not one who does not look at
+//! what is shown, nor a command that does not read what is typed.
 
+use std::convert::Infallible;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use bollard::container::LogOutput;
+use bytes::Bytes;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::termios::OptionalActions;
-use tokio::sync::mpsc;
+use tokio::io::{AsyncWrite, AsyncWriteExt};
+use tokio::sync::mpsc::{self, OwnedPermit};
+use tokio::sync::oneshot;
 
 /// How long the thread that reads what is typed sleeps at most before it looks whether it is still wanted.
 const LOOK: Duration = Duration::from_millis(100);
+/// How long the last of the output may take to be shown.
+pub const LAST_SHOWN: Duration = Duration::from_secs(5);
+/// How many pieces wait each way.
+const WAITING: usize = 4;
 
 /// The seat.
 pub struct Attended {
-    out: std::fs::File,
-    typed: mpsc::Receiver<Option<Vec<u8>>>,
-    over: Arc<AtomicBool>,
+    stream: std::fs::File,
+    shown: mpsc::Sender<Bytes>,
+    all_shown: oneshot::Receiver<()>,
+    stop: Stop,
     size: Option<(u16, u16)>,
-    reading: bool,
 }
+
+/// What is typed there: an inner `None` is the end of it.
+pub struct Typed(mpsc::Receiver<Option<Vec<u8>>>);
 
 impl Attended {
     /// Begins to read. A terminal is set to raw: the container's own does the rest.
-    pub fn new(stream: OwnedFd) -> std::io::Result<Self> {
+    pub fn new(stream: OwnedFd) -> std::io::Result<(Self, Typed)> {
         if let Ok(mut settings) = rustix::termios::tcgetattr(&stream) {
             settings.make_raw();
             rustix::termios::tcsetattr(&stream, OptionalActions::Now, &settings)?;
         }
         let input = std::fs::File::from(stream.try_clone()?);
-        let (sender, typed) = mpsc::channel(4);
+        let mut out = std::fs::File::from(stream.try_clone()?);
+        let (sender, typed) = mpsc::channel(WAITING);
         let over = Arc::new(AtomicBool::new(false));
-        let stop = over.clone();
-        std::thread::spawn(move || read(input, &sender, &stop));
-        Ok(Self { out: stream.into(), typed, over, size: None, reading: true })
+        let stop = Stop(over.clone());
+        std::thread::Builder::new().spawn(move || read(input, &sender, &over))?;
+        let (shown, mut to_show) = mpsc::channel::<Bytes>(WAITING);
+        let (done, all_shown) = oneshot::channel();
+        std::thread::Builder::new().spawn(move || {
+            while let Some(piece) = to_show.blocking_recv() {
+                // That nobody looks any more is no mistake.
+                let _ = out.write_all(&piece).and_then(|()| out.flush());
+            }
+            let _ = done.send(());
+        })?;
+        Ok((Self { stream: stream.into(), shown, all_shown, stop, size: None }, Typed(typed)))
     }
 
-    /// What was typed next; an inner `None` is the end of it. Never comes back after that.
-    pub async fn typed(&mut self) -> Option<Option<Vec<u8>>> {
-        if !self.reading {
-            return std::future::pending().await;
-        }
-        let typed = self.typed.recv().await.flatten();
-        self.reading = typed.is_some();
-        Some(typed)
-    }
-
-    /// Shows what the command wrote. That nobody looks any more is no mistake.
-    pub async fn show(&mut self, output: &LogOutput) {
-        let _ = self.out.write_all(output.as_ref()).and_then(|()| self.out.flush());
+    /// Waits until one more piece can be shown.
+    pub async fn room(&self) -> Option<OwnedPermit<Bytes>> {
+        self.shown.clone().reserve_owned().await.ok()
     }
 
     /// Height and width of the terminal, where they are others than at the last look.
     pub fn new_size(&mut self) -> Option<(u16, u16)> {
-        let size = rustix::termios::tcgetwinsize(&self.out).ok()?;
+        let size = rustix::termios::tcgetwinsize(&self.stream).ok()?;
         let size = (size.ws_row, size.ws_col);
         (size.0 > 0 && self.size.replace(size) != Some(size)).then_some(size)
     }
+
+    /// Waits a while until all is shown.
+    pub async fn finish(self) {
+        let Self { shown, all_shown, stop, .. } = self;
+        drop((shown, stop));
+        let _ = tokio::time::timeout(LAST_SHOWN, all_shown).await;
+    }
 }
 
-impl Drop for Attended {
+/// Ends the thread that reads, also where the run breaks off.
+struct Stop(Arc<AtomicBool>);
+
+impl Drop for Stop {
     fn drop(&mut self) {
-        self.over.store(true, Ordering::Relaxed);
+        self.0.store(true, Ordering::Relaxed);
     }
+}
+
+/// Carries what is typed to a command's input, and never ends by itself. A command that reads no more is no mistake.
+pub async fn carry(typed: Option<Typed>, input: &mut (impl AsyncWrite + Unpin)) -> Infallible {
+    if let Some(Typed(mut typed)) = typed {
+        while let Some(Some(bytes)) = typed.recv().await {
+            if input.write_all(&bytes).await.is_ok() {
+                let _ = input.flush().await;
+            }
+        }
+        let _ = input.shutdown().await;
+    }
+    std::future::pending().await
 }
 
 fn read(mut input: std::fs::File, out: &mpsc::Sender<Option<Vec<u8>>>, over: &AtomicBool) {

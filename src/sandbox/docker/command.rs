@@ -1,26 +1,32 @@
 //! A task's command as a container runs it: arguments, and exactly the task's variables.
 //!
-//! A small shell script starts it, which says so where the program is not there (an init process's word on that could be
-//! anybody's), and arranges what must be arranged first:
+//! A small shell script starts it. The first byte that the container writes to its error output is the script's: whether
+//! the program is there ([`STARTS`], [`ABSENT`]). Nothing of the task has run by then, so nobody else can have said it, and
+//! what comes later means nothing (an init process's word on that could be anybody's). The script also arranges what must
+//! be arranged first:
 //!
 //! - the result channel. No descriptor can be handed to a container, so its standard input carries the token and its
 //!   standard output the channel, and the command's own output goes the way of its error output;
 //! - the engine has no init process: the shell waits for the command, which would not get its signals as process 1;
+//! - an engine cannot give a container more open files than it has itself, and refuses to: the script takes what it finds
+//!   down to the task's limit;
 //! - programs are looked up without the entries of the task's `PATH` that depend on the current directory, which is the
-//!   repository's.
+//!   repository's, and never among what the shell itself can do.
 //!
 //! Variables with names that a shell cannot have (npm's are such) would get lost on the way. With those the engine starts
 //! the command itself, where nothing has to be arranged.
 
 use std::collections::BTreeMap;
 
-use crate::sandbox::local::{HOME, RESULT_FD};
-use crate::sandbox::{RESULT_FD_VARIABLE, SandboxError, TOKEN_FD_VARIABLE, Task};
+use crate::sandbox::local::{HOME, RESULT_FD, candidates};
+use crate::sandbox::{OPEN_FILES, RESULT_FD_VARIABLE, SandboxError, TOKEN_FD_VARIABLE, Task};
 
-/// Where programs are looked up when a task has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The shell that every base has.
-const SHELL: &str = "/bin/sh";
+pub const SHELL: &str = "/bin/sh";
+/// The byte by which the script says that it starts the command (the character ACK).
+pub const STARTS: u8 = 0o006;
+/// The byte by which it says that the program is not there (the character NAK).
+pub const ABSENT: u8 = 0o025;
 /// The descriptor from which the token is read inside.
 pub const TOKEN_FD: i32 = 6;
 /// Variables that engines set by themselves.
@@ -35,8 +41,10 @@ pub struct Command {
     pub argv: Vec<String>,
     /// `NAME=value`, and a bare `NAME` for those of the image or the engine that are not to be there.
     pub variables: Vec<String>,
-    /// Whether a script starts it, which prints the run's marker where the program is not there.
+    /// Whether a script starts it.
     pub by_script: bool,
+    /// Whether the script says by the first byte of the error output what became of that.
+    pub says: bool,
 }
 
 /// What decides how a command is started.
@@ -46,9 +54,7 @@ pub struct Circumstances<'a> {
     pub image: &'a [String],
     /// Whether the engine has an init process.
     pub init: bool,
-    /// A text that nobody can foresee.
-    pub marker: &'a str,
-    /// Whether somebody attends, whose the streams are: nobody reads a result then.
+    /// Whether somebody attends, whose the streams are: nobody else reads them, or a result.
     pub attended: bool,
 }
 
@@ -68,16 +74,13 @@ pub fn command(task: &Task, around: Circumstances<'_>) -> Result<Command, Sandbo
     if texts.into_iter().any(|text| text.contains('\0')) {
         return Err(invalid("pass on a text with a zero byte"));
     }
-    let path = variables.get("PATH").map_or(DEFAULT_PATH, String::as_str);
-    let is_looked_up = !program.contains('/');
-    let is_clean = variables.contains_key("PATH") && path.split(':').all(|entry| entry.starts_with('/'));
+    let is_clean = variables.get("PATH").is_some_and(|path| path.split(':').all(|entry| entry.starts_with('/')));
+    let by_path = !program.contains('/') && !is_clean;
     let survives = variables.keys().all(|name| is_shell_name(name));
-    let by_script = task.result_channel || !around.init || (is_looked_up && !is_clean) || survives;
+    let by_script = task.result_channel || !around.init || by_path || survives;
     let argv = if by_script {
-        let unclean = (is_looked_up && !is_clean).then_some(path);
-        let channel = task.result_channel.then_some(around.attended);
-        let script = script(channel, around.init, unclean, &variables);
-        [SHELL, "-c", &script, around.marker].map(str::to_owned).into_iter().chain(task.argv.iter().cloned()).collect()
+        let script = script(task, around, by_path, &variables);
+        [SHELL, "-c", &script, SHELL].map(str::to_owned).into_iter().chain(task.argv.iter().cloned()).collect()
     } else {
         task.argv.clone()
     };
@@ -85,37 +88,42 @@ pub fn command(task: &Task, around: Circumstances<'_>) -> Result<Command, Sandbo
     let unwanted = around.image.iter().cloned().chain(engines).filter(|name| !variables.contains_key(name));
     let unwanted: std::collections::BTreeSet<String> = unwanted.collect();
     let variables = variables.iter().map(|(name, value)| format!("{name}={value}")).chain(unwanted).collect();
-    Ok(Command { argv, variables, by_script })
+    Ok(Command { argv, variables, by_script, says: by_script && !around.attended })
 }
 
-/// The script. Its `$0` is the marker, its arguments are the command.
-fn script(channel: Option<bool>, init: bool, looked_up: Option<&str>, variables: &BTreeMap<String, String>) -> String {
+/// The script. Its arguments are the command. With `by_path` the program is started by the path at which it was found.
+fn script(task: &Task, around: Circumstances<'_>, by_path: bool, variables: &BTreeMap<String, String>) -> String {
     let mut script = String::new();
-    match channel {
-        None => {}
-        Some(false) => script.push_str(&format!("exec {RESULT_FD}>&1 {TOKEN_FD}<&0 1>&2 0</dev/null; ")),
+    match (task.result_channel, around.attended) {
+        (false, _) => {}
+        (true, false) => script.push_str(&format!("exec {RESULT_FD}>&1 {TOKEN_FD}<&0 1>&2 0</dev/null; ")),
         // Any token will do, as for a reporter that a person starts by hand.
-        Some(true) => script.push_str(&format!("exec {RESULT_FD}>/dev/null {TOKEN_FD}<<end\nattended\nend\n")),
+        (true, true) => script.push_str(&format!("exec {RESULT_FD}>/dev/null {TOKEN_FD}<<end\nattended\nend\n")),
     }
-    const ABSENT: &str = "{ printf %s \"$0\" >&2; exit 127; }; ";
-    match looked_up {
-        None => script.push_str("command -v \"$1\" >/dev/null 2>&1 || "),
-        Some(path) => {
-            let clean: Vec<&str> = path.split(':').filter(|entry| entry.starts_with('/')).collect();
-            let quoted = clean.join(":").replace('\'', r"'\''");
-            script.push_str(&format!("found=$(PATH='{quoted}'; command -v \"$1\" 2>/dev/null) || "));
-        }
-    }
-    script.push_str(ABSENT);
-    if looked_up.is_some() {
-        // What the shell itself can do has no path; the file of that name is found as any other.
-        script.push_str("case $found in /*) shift; set -- \"$found\" \"$@\";; esac; unset found; ");
-    }
+    // A person reads words, and there the byte would be lost among what a terminal echoes.
+    let absent = match around.attended {
+        false => format!("printf '\\{ABSENT:03o}' >&2"),
+        true => "printf '%s: not found\\n' \"$1\" >&2".to_owned(),
+    };
+    let tries = candidates(&task.argv[0], variables).into_iter().map(|place| {
+        let place = format!("'{}'", place.replace('\'', r"'\''"));
+        let take = if by_path { format!(" && shift && set -- {place} \"$@\"") } else { String::new() };
+        format!("{{ [ -f {place} ] && [ -x {place} ]{take}; }} || ")
+    });
+    script.extend(tries);
+    script.push_str(&format!("{{ {absent}; exit 127; }}; "));
+    // The soft one first, which must not be above the other.
+    let (soft, hard) = OPEN_FILES;
+    script.push_str(&format!("ulimit -S -n {soft} 2>/dev/null; ulimit -H -n {hard} 2>/dev/null; "));
     let own: Vec<&str> = SHELLS_OWN.into_iter().filter(|name| !variables.contains_key(*name)).collect();
     if !own.is_empty() {
         script.push_str(&format!("unset {}; ", own.join(" ")));
     }
-    script.push_str(if init { "exec \"$@\"" } else { "\"$@\"; exit $?" });
+    if !around.attended {
+        script.push_str(&format!("printf '\\{STARTS:03o}' >&2; "));
+    }
+    // `exec` never takes what the shell itself can do for a program.
+    script.push_str(if around.init { "exec \"$@\"" } else { "(exec \"$@\"); exit $?" });
     script
 }
 
@@ -164,44 +172,91 @@ mod tests {
 
     fn made(task: &Task, init: bool) -> Command {
         let image = ["PATH".to_owned(), "GPG_KEY".to_owned()];
-        command(task, Circumstances { image: &image, init, marker: "marker", attended: false }).unwrap()
+        command(task, Circumstances { image: &image, init, attended: false }).unwrap()
     }
 
     #[test]
     fn the_variables_are_the_tasks_and_ours_and_no_others() {
         let one = made(&task(&["true", "x"], &[("PATH", "/bin"), ("A", "b=c")], false), true);
         assert_eq!(one.argv[..2], ["/bin/sh", "-c"]);
-        assert_eq!(one.argv[3..], ["marker", "true", "x"]);
-        assert!(one.by_script && one.argv[2].contains("unset PWD OLDPWD SHLVL; exec \"$@\""), "{}", one.argv[2]);
+        assert_eq!(one.argv[3..], ["/bin/sh", "true", "x"]);
+        assert_eq!(
+            one.argv[2],
+            "{ [ -f '/bin/true' ] && [ -x '/bin/true' ]; } || { printf '\\025' >&2; exit 127; }; \
+             ulimit -S -n 4096 2>/dev/null; ulimit -H -n 65536 2>/dev/null; unset PWD OLDPWD SHLVL; printf '\\006' >&2; exec \"$@\""
+        );
+        assert!(one.says && one.by_script);
         assert_eq!(
             one.variables,
             ["A=b=c", "HOME=/home/redgreen", "PATH=/bin", "TMPDIR=/tmp", "GPG_KEY", "HOSTNAME", "TERM"]
         );
         // A shell would lose this one.
         let odd = made(&task(&["true"], &[("PATH", "/bin"), ("npm_config_@a:registry", "x")], false), true);
-        assert!(!odd.by_script && odd.argv == ["true"]);
+        assert!(!odd.says && !odd.by_script && odd.argv == ["true"]);
     }
 
     #[test]
     fn the_channel_is_arranged_before_the_command() {
         let made = made(&task(&["/usr/bin/python3"], &[("HOME", "/x")], true), true);
         assert_eq!(made.argv[..2], ["/bin/sh", "-c"]);
-        assert!(made.argv[2].starts_with("exec 7>&1 6<&0 1>&2 0</dev/null; command -v \"$1\""), "{}", made.argv[2]);
+        let begin = "exec 7>&1 6<&0 1>&2 0</dev/null; { [ -f '/usr/bin/python3' ]";
+        assert!(made.argv[2].starts_with(begin), "{}", made.argv[2]);
         assert!(made.argv[2].ends_with("exec \"$@\""));
-        assert_eq!(made.argv[3..], ["marker", "/usr/bin/python3"]);
+        assert_eq!(made.argv[3..], ["/bin/sh", "/usr/bin/python3"]);
         for variable in ["HOME=/home/redgreen", "REDGREEN_RESULT_FD=7", "REDGREEN_TOKEN_FD=6", "PATH"] {
             assert!(made.variables.iter().any(|one| one == variable), "{variable}");
         }
     }
 
+    /// Runs a made command in a folder on this machine; its output, what it says by its first byte, and its code.
+    fn run(made: &Command, folder: &std::path::Path) -> (String, Option<u8>, Option<i32>) {
+        let set = made.variables.iter().filter_map(|one| one.split_once('='));
+        let mut command = std::process::Command::new(&made.argv[0]);
+        let output = command.args(&made.argv[1..]).env_clear().envs(set).current_dir(folder).output().unwrap();
+        (String::from_utf8(output.stdout).unwrap(), output.stderr.first().copied(), output.status.code())
+    }
+
     #[test]
-    fn programs_are_never_looked_up_in_the_current_directory() {
-        for path in ["/bin::/usr/bin", ":/bin:/usr/bin", "bin:/bin:/usr/bin", "/bin:/usr/bin:"] {
-            let made = made(&task(&["prog"], &[("PATH", path)], false), true);
-            assert!(made.by_script && made.argv[2].contains("PATH='/bin:/usr/bin'"), "{}", made.argv[2]);
+    fn programs_are_never_looked_up_in_the_current_directory_nor_in_the_shell() {
+        let place = tempfile::tempdir().unwrap();
+        let (tree, tools) = (place.path().join("tree"), place.path().join("it's tools"));
+        // `true` is among what every shell can do by itself, `exit` even more so.
+        for (folder, word) in [(&tree, "planted"), (&tools, "found")] {
+            fs_err::create_dir(folder).unwrap();
+            for name in ["prog", "true", "exit", "own"] {
+                let path = folder.join(name);
+                fs_err::write(&path, format!("#!/bin/sh\necho {word} \"$@\"\n")).unwrap();
+                let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+                fs_err::set_permissions(&path, open).unwrap();
+            }
         }
-        assert!(made(&task(&["prog"], &[], false), true).by_script);
-        assert!(!made(&task(&["./prog"], &[], false), true).argv[2].contains("found"));
+        fs_err::remove_file(tools.join("own")).unwrap();
+        let tools = tools.to_str().unwrap();
+        for init in [true, false] {
+            for path in [format!(":{tools}"), format!(".:{tools}"), format!("{tools}:"), tools.to_owned()] {
+                for name in ["prog", "true", "exit"] {
+                    let made = made(&task(&[name, "a b"], &[("PATH", &path)], false), init);
+                    let wanted = ("found a b\n".to_owned(), Some(STARTS), Some(0));
+                    assert_eq!(run(&made, &tree), wanted, "{name} {path} {init}");
+                }
+                let made = made(&task(&["own"], &[("PATH", &path)], false), init);
+                assert_eq!(run(&made, &tree), (String::new(), Some(ABSENT), Some(127)), "{path} {init}");
+            }
+            // Nothing to look along at all.
+            let none = made(&task(&["prog"], &[("PATH", ".:")], false), init);
+            assert_eq!(run(&none, &tree).1, Some(ABSENT));
+            // What names a path is no lookup.
+            let by_path = made(&task(&["./prog"], &[("PATH", ".:")], false), init);
+            assert_eq!(run(&by_path, &tree), ("planted\n".to_owned(), Some(STARTS), Some(0)));
+        }
+    }
+
+    #[test]
+    fn who_attends_reads_words() {
+        let around = Circumstances { image: &[], init: true, attended: true };
+        let made = command(&task(&["/no/such"], &[], true), around).unwrap();
+        assert!(!made.says && made.argv[2].contains("not found"), "{}", made.argv[2]);
+        assert_eq!(run(&made, std::path::Path::new("/")), (String::new(), Some(b'/'), Some(127)));
     }
 
     #[test]
@@ -212,7 +267,7 @@ mod tests {
             task(&["a\0"], &[], false),
             task(&["a"], &[("", "x")], false),
         ] {
-            assert!(command(&bad, Circumstances { image: &[], init: true, marker: "", attended: false }).is_err());
+            assert!(command(&bad, Circumstances { image: &[], init: true, attended: false }).is_err());
         }
         let own = task(&["a"], &[(RESULT_FD_VARIABLE, "1"), (TOKEN_FD_VARIABLE, "1")], false);
         assert!(!made(&own, true).variables.iter().any(|one| one.contains("_FD")));

@@ -6,7 +6,7 @@ use bollard::models::{ContainerCreateBody, HealthConfig, HostConfig, HostConfigL
 
 use super::command::Command;
 use super::facts::Facts;
-use crate::sandbox::{Limits, Network, Task};
+use crate::sandbox::{Limits, Network, OPEN_FILES, Task};
 
 /// The host's name inside.
 const HOSTNAME: &str = "redgreen";
@@ -67,7 +67,7 @@ pub fn body(task: &Task, facts: &Facts, parts: Parts<'_>) -> ContainerCreateBody
         memory_swap: memory,
         // The init process counts among them.
         pids_limit: Some(clamp(limits.pids).saturating_add(1)),
-        ulimits: Some(ulimits(limits)),
+        ulimits: Some(ulimits(limits, parts.command.by_script)),
         cap_drop: Some(vec!["ALL".to_owned()]),
         security_opt: Some(vec!["no-new-privileges".to_owned()]),
         readonly_rootfs: Some(!parts.writable_root),
@@ -113,7 +113,7 @@ fn network(network: Network) -> &'static str {
     }
 }
 
-fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
+fn ulimits(limits: &Limits, by_script: bool) -> Vec<ResourcesUlimits> {
     let limit = |name: &str, soft: u64, hard: u64| ResourcesUlimits {
         name: Some(name.to_owned()),
         soft: Some(clamp(soft)),
@@ -124,9 +124,11 @@ fn ulimits(limits: &Limits) -> Vec<ResourcesUlimits> {
         // set, whatever the limit is, unless it is exactly this.
         limit("core", 1, 1),
         limit("fsize", limits.file_size, limits.file_size),
-        // An engine cannot raise what it was started with itself.
-        limit("nofile", 1024, 4096),
     ];
+    if !by_script {
+        // An engine cannot raise what it was started with itself, and rather starts nothing: this is what any has.
+        all.push(limit("nofile", OPEN_FILES.0, OPEN_FILES.0));
+    }
     if let Some(cpu) = limits.cpu {
         // The soft limit's signal can be caught; a second later comes the one that cannot.
         let seconds = cpu.as_secs() + u64::from(cpu.subsec_nanos() > 0);
@@ -160,7 +162,8 @@ mod tests {
         };
         let version = serde_json::from_str("{}").unwrap();
         let facts = Facts::of(&version, &serde_json::from_str("{}").unwrap(), "1.41".to_owned());
-        let command = Command { argv: task.argv.clone(), variables: vec!["A=b".to_owned()], by_script: false };
+        let command =
+            Command { argv: task.argv.clone(), variables: vec!["A=b".to_owned()], by_script: false, says: false };
         let parts = Parts {
             image: "sha256:0",
             command,
@@ -185,7 +188,10 @@ mod tests {
             ("ALL".into(), "no-new-privileges".into())
         );
         assert_eq!((host.privileged, host.cap_add, host.devices, host.binds), (None, None, None, None));
-        let cpu = host.ulimits.unwrap().into_iter().find(|one| one.name.as_deref() == Some("cpu")).unwrap();
+        let ulimits = host.ulimits.unwrap();
+        let files = ulimits.iter().find(|one| one.name.as_deref() == Some("nofile")).unwrap();
+        assert_eq!((files.soft, files.hard), (Some(4096), Some(4096)));
+        let cpu = ulimits.into_iter().find(|one| one.name.as_deref() == Some("cpu")).unwrap();
         assert_eq!((cpu.soft, cpu.hard), (Some(2), Some(3)));
         assert_eq!(body.user.as_deref(), Some("60977:60977"));
         assert_eq!((body.entrypoint, body.cmd), (Some(vec!["x".to_owned()]), Some(Vec::new())));

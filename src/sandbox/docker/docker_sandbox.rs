@@ -19,7 +19,7 @@ use super::trial::{Trial, trial};
 use crate::sandbox::local::{HOME, Identity, ROOT_MODE_ID};
 use crate::sandbox::{COPY, Exit, Isolation, Listener, RunFuture, Sandbox, SandboxError, Seat, Task};
 
-/// How long the end of the process waits for containers that are being removed.
+/// How long the end of the process waits for runs that are being ended and containers that are being removed.
 const LAST: Duration = Duration::from_secs(30);
 
 /// A container engine: Docker, or what speaks its language.
@@ -69,20 +69,25 @@ impl DockerSandbox {
         Ok((Arc::new(Shared { engine, mode, ways, images, locks, identity, pending, isolation }), etc))
     }
 
-    /// Looks at everything and changes nothing but what dead processes left; for `doctor`. Blocks for about a second.
+    /// Finds out what the engine is and can do; for `doctor`. The container and the image that it is tried with are gone
+    /// afterwards, and what dead processes left stays. Blocks for about a second.
     ///
     /// # Errors
     ///
     /// [`SandboxError::Unavailable`] when no engine answers.
     pub fn examine(config: DockerConfig) -> Result<Examination, SandboxError> {
         let runtime = runtime()?;
-        on(&runtime, async {
+        let pending = Pending::default();
+        let examined = on(&runtime, async {
             let engine = Engine::connect(&config.surroundings).await?;
             let identity = identity()?;
             let (_etc, ways) = ways(&config.scratch_dir)?;
-            let trial = trial(&engine, &ways, &identity, &Pending::default()).await;
+            let trial = trial(&engine, &ways, &identity, &pending).await;
             Ok(Examination::new(&engine, trial))
-        })
+        });
+        // What could not be removed at once would end with the runtime.
+        pending.wait(LAST);
+        examined
     }
 
     fn spawn<'a>(
@@ -99,7 +104,14 @@ impl DockerSandbox {
             // Also when the caller drops this future: then the container goes in the background.
             let stop = cancel.child_token();
             let _guard = stop.clone().drop_guard();
-            let running = runtime.spawn(run(self.shared.clone(), task.clone(), seat, listener, stop));
+            let run = run(self.shared.clone(), task.clone(), seat, listener, stop);
+            // The end of the sandbox waits for the end of this, also where nobody else does.
+            let held = self.shared.pending.add();
+            let running = runtime.spawn(async move {
+                let ended = run.await;
+                drop(held);
+                ended
+            });
             let ended: Result<Result<Exit, SandboxError>, _> = running.await;
             ended.unwrap_or_else(|error| Err(SandboxError::Helper(error.to_string())))
         })

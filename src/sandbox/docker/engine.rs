@@ -101,6 +101,12 @@ pub fn name(step: &str, error: Error) -> EngineError {
     }
 }
 
+/// An answer that came, and can't be the whole one. `step` reads after "could not be asked to".
+pub fn broken(step: &str, what: &str) -> EngineError {
+    let err = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, what.to_owned());
+    EngineError::Connection { step: step.to_owned(), source: Box::new(Error::IOError { err }) }
+}
+
 /// An engine that answered.
 #[derive(Debug, Clone)]
 pub struct Engine {

@@ -27,24 +27,31 @@ pub struct Ending {
     pub timed_out: bool,
     /// Memory limit.
     pub out_of_memory: bool,
+    /// The kernel killed in the container for want of memory, and not for the container's own limit.
+    pub by_the_machine: bool,
     /// The caller's token.
     pub cancelled: bool,
     /// Wall-clock seconds by the engine's own clock; `None` where it did not say.
     pub seconds: Option<f64>,
 }
 
-/// Reads a container's last state.
-pub fn ending(state: &ContainerState, cause: Option<Cause>, limits: &Limits, counters: &Counters) -> Ending {
-    let code = state.exit_code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1);
-    // The engine's word is about the whole container; the cgroup's counter about every process in it.
-    let out_of_memory =
-        state.oom_killed.unwrap_or(false) || counters.oom_kills > 0 || cause == Some(Cause::OutOfMemory);
+/// Reads a container's last state and its exit code.
+pub fn ending(state: &ContainerState, code: i64, cause: Option<Cause>, limits: &Limits, counters: &Counters) -> Ending {
+    let code = i32::try_from(code).unwrap_or(-1);
+    let by_the_machine = counters.is_machines();
+    // The engine's word is about the whole container; the cgroup's counter about every process in it. Neither says for
+    // whose want a process was killed. Where the cgroup was gone before anyone looked, it counts as the container's own:
+    // a limit that is reached in no time must not look like trouble of the machine's.
+    let out_of_memory = !by_the_machine && (state.oom_killed.unwrap_or(false) || counters.oom_kills > 0);
     let end = if cause.is_some() { End::Signaled(libc::SIGKILL) } else { end(code) };
     let cpu_limit = limits.cpu.is_some_and(|limit| match end {
         End::Signaled(libc::SIGXCPU) => true,
         // The hard limit's signal, which has other senders: nobody else was seen to send it.
         End::Signaled(libc::SIGKILL) => {
-            cause.is_none() && !out_of_memory && seconds(state).is_none_or(|wall| wall >= limit.as_secs_f64())
+            cause.is_none()
+                && !out_of_memory
+                && !by_the_machine
+                && seconds(state).is_none_or(|wall| wall >= limit.as_secs_f64())
         }
         _ => false,
     });
@@ -52,6 +59,7 @@ pub fn ending(state: &ContainerState, cause: Option<Cause>, limits: &Limits, cou
         end,
         timed_out: cpu_limit || cause == Some(Cause::Deadline),
         out_of_memory,
+        by_the_machine,
         cancelled: cause == Some(Cause::Cancelled),
         seconds: seconds(state),
     }
@@ -93,7 +101,7 @@ mod tests {
 
     fn read(state: &ContainerState, cause: Option<Cause>, cpu: Option<u64>) -> Ending {
         let limits = Limits { cpu: cpu.map(Duration::from_secs), ..Limits::default() };
-        ending(state, cause, &limits, &Counters::default())
+        ending(state, state.exit_code.unwrap(), cause, &limits, &Counters::default())
     }
 
     #[test]
@@ -124,8 +132,17 @@ mod tests {
         assert!(read(&state(137, false), None, Some(2)).timed_out);
         assert!(!read(&state(137, false), None, Some(60)).timed_out);
         assert!(!read(&state(137, true), None, Some(1)).timed_out);
-        let counted = Counters { oom_kills: 1, ..Counters::default() };
-        assert!(ending(&state(0, false), None, &Limits::default(), &counted).out_of_memory);
+        let counted = |own_limit, engine| {
+            let counters = Counters { oom_kills: 1, own_limit, ..Counters::default() };
+            let read = ending(&state(137, engine), 137, Some(Cause::OutOfMemory), &Limits::default(), &counters);
+            (read.out_of_memory, read.by_the_machine)
+        };
+        for engine in [false, true] {
+            assert_eq!(counted(Some(true), engine), (true, false));
+            assert_eq!(counted(Some(false), engine), (false, true));
+            // Nobody could look any more.
+            assert_eq!(counted(None, engine), (true, false));
+        }
     }
 
     #[test]

@@ -5,10 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
-use std::path::{Component, Path, PathBuf};
+use std::path::{Path, PathBuf};
 
 use fs_err as fs;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, Timespec, Timestamps};
+
+use crate::sandbox::local::below;
 
 /// Layers, topmost first.
 #[derive(Debug, Clone)]
@@ -175,12 +177,6 @@ pub fn give(path: &Path, (uid, gid): (u32, u32)) -> io::Result<()> {
         return Ok(());
     }
     std::os::unix::fs::lchown(path, Some(uid), Some(gid))
-}
-
-/// A relative path without `.` or `..`; others are refused with `EINVAL`.
-pub fn below(path: &Path) -> io::Result<PathBuf> {
-    let plain = path.components().all(|part| matches!(part, Component::Normal(_)));
-    if plain && path.components().next().is_some() { Ok(path.components().collect()) } else { Err(errno(libc::EINVAL)) }
 }
 
 /// What the layers' directories `parts` show by a name.

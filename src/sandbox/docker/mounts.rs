@@ -15,9 +15,9 @@ use bollard::models::{
 use fs_err as fs;
 
 use super::folder::RunFolder;
-use super::merged::{Merged, below, give};
+use super::merged::{Merged, give};
 use crate::fault;
-use crate::sandbox::local::{HOME, remove_work_dir, work_dir};
+use crate::sandbox::local::{HOME, below_root, remove_work_dir, work_dir};
 use crate::sandbox::{Mount, SandboxError, Task};
 
 /// How mounts are made here.
@@ -87,9 +87,7 @@ pub fn prepare(task: &Task, ways: &Ways, labels: &HashMap<String, String>) -> Re
     for (number, mount) in task.mounts.iter().enumerate() {
         let target = mount.target();
         let step = || format!("mount at `{}`", target.display());
-        let relative =
-            target.strip_prefix("/").map_err(|_| setup(&step())(io::Error::from_raw_os_error(libc::EINVAL)))?;
-        below(relative).map_err(setup(&step()))?;
+        below_root(target).map_err(setup(&step()))?;
         let is_directory = match mount {
             Mount::Overlay { .. } => true,
             Mount::ReadOnly { source, .. } | Mount::ReadWrite { source, .. } => {

@@ -2,13 +2,14 @@
 //!
 //! A socket of this machine does not mean that the daemon behind it sees our files, may mount them, or means the same
 //! users by the same numbers: it may be forwarded, in another mount namespace, in a virtual machine, or without root's
-//! rights. So a container is made of an image with one file, with the mounts of a task; through it files of ours are read
-//! and written. Nothing is run in it.
+//! rights. So a container is made of an image with one empty file, with the mounts of a task; through it files of ours are read
+//! and written. It is never started. Whatever comes of that, the container and the image are gone afterwards.
 
 use std::collections::HashMap;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::time::Duration;
 
 use bollard::query_parameters::{
     CreateImageOptionsBuilder, DownloadFromContainerOptionsBuilder, RemoveImageOptions, UploadToContainerOptionsBuilder,
@@ -79,11 +80,11 @@ async fn once(engine: &Engine, ways: &Ways, identity: &Identity, pending: &Pendi
     let task = task(&path("lower"), &path("upper"));
     let prepared = prepare(&task, ways, &labels)?;
     let tag = format!("{REPOSITORY}:{}", &text[..16]);
-    let image = import(engine, &tag, &text[..16], &own).await?;
     let tried = async {
+        let image = import(engine, &tag, &text[..16], &own).await?;
         let parts = Parts {
             image: &image,
-            command: Command { argv: task.argv.clone(), variables: Vec::new(), by_script: false },
+            command: Command { argv: task.argv.clone(), variables: Vec::new(), by_script: false, says: false },
             owner: ways.owner,
             labels,
             mounts: prepared.mounts.clone(),
@@ -92,27 +93,52 @@ async fn once(engine: &Engine, ways: &Ways, identity: &Identity, pending: &Pendi
             terminal: None,
         };
         let container = Container::create(engine, body(&task, &engine.facts, parts), pending).await?;
-        for place in ["/kept", "/thrown", "/fixed"] {
-            if read(engine, &container, &format!("{place}/{FILE}")).await? != text {
-                return Err(unseen(&format!("a file of ours is not to be seen at `{place}`")));
-            }
-        }
-        write(engine, &container, "/kept", ways.owner, text).await?;
-        let back = path("upper").join("written");
-        let data = fs::metadata(&back).map_err(|_| unseen("what was written inside is not to be seen outside"))?;
-        if (data.uid(), data.gid()) != ways.owner {
-            return Err(unseen("users inside have other numbers outside"));
-        }
-        container.remove().await?;
-        Ok(())
+        let looked = look(engine, &container, ways, text, &path("upper").join("written")).await;
+        // Whatever it gave: the image stays as long as a container stands on it, and so do the mounts.
+        let removed = container.remove().await;
+        looked?;
+        Ok(removed?)
     };
-    let tried = tried.await;
-    let removed =
-        call("remove the trial's image", CALL, engine.docker.remove_image(&tag, None::<RemoveImageOptions>, None));
-    let removed = removed.await;
+    let tried: Result<(), SandboxError> = tried.await;
+    let removed = remove_image(engine, &tag).await;
     tried?;
-    removed?;
+    Ok(removed?)
+}
+
+/// Reads and writes files of ours through a container; `back` is where the written one must come to light.
+async fn look(
+    engine: &Engine,
+    container: &Container,
+    ways: &Ways,
+    text: &str,
+    back: &Path,
+) -> Result<(), SandboxError> {
+    for place in ["/kept", "/thrown", "/fixed"] {
+        if read(engine, container, &format!("{place}/{FILE}")).await? != text {
+            return Err(unseen(&format!("a file of ours is not to be seen at `{place}`")));
+        }
+    }
+    write(engine, container, "/kept", ways.owner, text).await?;
+    let data = fs::metadata(back).map_err(|_| unseen("what was written inside is not to be seen outside"))?;
+    if (data.uid(), data.gid()) != ways.owner {
+        return Err(unseen("users inside have other numbers outside"));
+    }
     Ok(())
+}
+
+/// Removes the trial's image. A container on it may still be on its way out.
+async fn remove_image(engine: &Engine, tag: &str) -> Result<(), EngineError> {
+    const PAUSES: [u64; 5] = [0, 200, 500, 1000, 2000];
+    let mut removed = Ok(());
+    for pause in PAUSES {
+        tokio::time::sleep(Duration::from_millis(pause)).await;
+        let removing = engine.docker.remove_image(tag, None::<RemoveImageOptions>, None);
+        removed = call("remove the trial's image", CALL, removing).await.map(|_| ());
+        if !removed.as_ref().is_err_and(EngineError::is_conflict) {
+            break;
+        }
+    }
+    removed
 }
 
 fn unseen(what: &str) -> SandboxError {
@@ -143,7 +169,7 @@ fn task(lower: &Path, upper: &Path) -> Task {
     }
 }
 
-/// Imports an image with one file; its digest.
+/// Imports an image with one file, which is empty; its digest.
 async fn import(engine: &Engine, image: &str, tag: &str, owner: &str) -> Result<String, SandboxError> {
     let archive = archive("redgreen", "", (0, 0)).map_err(setup("make an archive"))?;
     let changes = vec![format!("LABEL {OWNER}={owner} {EXPIRES}={}", now().saturating_add(NEEDED))];
@@ -198,4 +224,49 @@ fn archive(name: &str, text: &str, (uid, gid): (u32, u32)) -> std::io::Result<Ve
     let mut archive = tar::Builder::new(Vec::new());
     archive.append_data(&mut header, name, text.as_bytes())?;
     archive.into_inner()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::super::fake::{Fake, Reply};
+    use super::*;
+
+    #[tokio::test]
+    async fn a_trial_that_fails_leaves_nothing() {
+        let (containers, images) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (made, imported) = (containers.clone(), images.clone());
+        let fake = Fake::new(move |request| {
+            if request.starts_with("POST /images/create") {
+                imported.fetch_add(1, Ordering::SeqCst);
+                Reply::After(0, 200, "")
+            } else if request.starts_with("GET /images") {
+                Reply::After(0, 200, r#"{"Id":"sha256:0"}"#)
+            } else if request.starts_with("POST /containers/create") {
+                made.fetch_add(1, Ordering::SeqCst);
+                Reply::After(0, 201, r#"{"Id":"4c01","Warnings":[]}"#)
+            } else if request.starts_with("DELETE /containers") {
+                made.fetch_sub(1, Ordering::SeqCst);
+                Reply::After(300, 204, "")
+            } else if request.starts_with("DELETE /images") && made.load(Ordering::SeqCst) == 0 {
+                imported.fetch_sub(1, Ordering::SeqCst);
+                Reply::After(0, 200, "[]")
+            } else if request.starts_with("DELETE /images") {
+                Reply::After(0, 409, r#"{"message":"a container stands on it"}"#)
+            } else {
+                Reply::After(0, 404, r#"{"message":"no such file"}"#)
+            }
+        });
+        let place = tempfile::tempdir().unwrap();
+        let owner = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
+        let ways = Ways { scratch: place.path().to_owned(), owner, memory: false, etc: Vec::new() };
+        let pending = Pending::default();
+        let tried = trial(&fake.engine, &ways, &Identity::own().unwrap(), &pending).await;
+        assert!(tried.mounts.unwrap_err().contains("no such file") && tried.memory.is_err());
+        assert!(fake.count("POST /containers/create") > 0);
+        assert_eq!((containers.load(Ordering::SeqCst), images.load(Ordering::SeqCst)), (0, 0));
+        assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
+    }
 }

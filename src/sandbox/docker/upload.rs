@@ -10,8 +10,9 @@ use fs_err as fs;
 use tar::{Builder, EntryType, Header};
 use tokio::sync::mpsc;
 
-use super::merged::{Found, Merged, below};
+use super::merged::{Found, Merged};
 use crate::sandbox::Mount;
+use crate::sandbox::local::below_root;
 
 /// How much of the archive is handed over at once, in bytes.
 const CHUNK: usize = 256 * 1024;
@@ -48,13 +49,10 @@ impl Upload {
     }
 
     fn mount<W: Write>(&self, archive: &mut Builder<W>, mount: &Mount) -> io::Result<()> {
-        let relative = |target: &Path| {
-            target.strip_prefix("/").map_err(|_| io::Error::from_raw_os_error(libc::EINVAL)).and_then(below)
-        };
         match mount {
             Mount::ReadOnly { source, target } | Mount::ReadWrite { source, target } => {
                 let access = if matches!(mount, Mount::ReadOnly { .. }) { Access::Read } else { Access::Write };
-                let target = relative(target)?;
+                let target = below_root(target)?;
                 if fs::metadata(source)?.is_dir() {
                     let merged = Merged::new(vec![source.clone()]);
                     self.tree(archive, &merged, &target, &merged.root(), access)
@@ -73,7 +71,7 @@ impl Upload {
                 let Found::Directory(parts) = merged.root() else { return Ok(()) };
                 // The root's own look is the topmost lower's.
                 let parts = parts.into_iter().skip(1).chain([marks.path().to_owned()]).collect::<Vec<_>>();
-                let target = relative(target)?;
+                let target = below_root(target)?;
                 self.entry(archive, &target, &Found::Directory(parts), Access::Write)?;
                 self.inside(archive, &merged, &target, &merged.root(), Access::Write)
             }

@@ -146,8 +146,11 @@ fn find_mount(mounts: &str, kind: &str, controller: Option<&str>) -> Option<Hier
     })
 }
 
+/// The step that fails when the kernel kills in a run's cgroup, and not for the run's own limit.
+pub const KEEP_PROCESSES: &str = "keep the run's processes when the machine ran out of memory";
+
 /// The cgroup of one run.
-#[derive(Debug)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cgroup {
     unified: bool,
     memory: PathBuf,
@@ -155,6 +158,21 @@ pub struct Cgroup {
 }
 
 impl Cgroup {
+    /// One that somebody else made and takes away, to be read only.
+    pub fn at(memory: PathBuf, unified: bool) -> Self {
+        Self { unified, memory, pids: None }
+    }
+
+    /// Whether it is there, with a memory controller.
+    pub fn is_there(&self) -> bool {
+        self.memory.join(self.events()).exists()
+    }
+
+    /// The file that counts what happened in it.
+    fn events(&self) -> &'static str {
+        if self.unified { "memory.events" } else { "memory.oom_control" }
+    }
+
     /// Makes it and sets its limits; leaves nothing when that fails.
     pub fn create(plan: &Plan, name: &str, limits: &Limits) -> io::Result<Self> {
         let group = match plan {
@@ -203,23 +221,20 @@ impl Cgroup {
 
     /// How many processes the kernel killed in it for want of memory.
     pub fn oom_kills(&self) -> u64 {
-        let file = if self.unified { "memory.events" } else { "memory.oom_control" };
-        fs::read_to_string(self.memory.join(file)).map(|text| counter(&text, "oom_kill")).unwrap_or(0)
+        fs::read_to_string(self.memory.join(self.events())).map(|text| counter(&text, "oom_kill")).unwrap_or(0)
     }
 
     /// Whether this group's own limit was ever reached. The kernel also kills in it when memory ends further up, in a
-    /// group above or in the whole machine; that says nothing of the command.
-    pub fn own_limit_was_reached(&self) -> bool {
-        let read = |file| fs::read_to_string(self.memory.join(file));
+    /// group above or in the whole machine; that says nothing of the command. `None`: the group does not say, or not any
+    /// more.
+    pub fn own_limit_was_reached(&self) -> Option<bool> {
+        let read = |file| fs::read_to_string(self.memory.join(file)).ok();
         if self.unified {
-            return read("memory.events").map_or(true, |text| counter(&text, "oom") > 0);
+            return read("memory.events").map(|text| counter(&text, "oom") > 0);
         }
         // Failures are not counted where memory with swap has the same limit, but the peak is exact.
-        let number = |file| read(file).ok().and_then(|text| text.trim().parse::<u64>().ok());
-        match (number("memory.max_usage_in_bytes"), number("memory.limit_in_bytes")) {
-            (Some(peak), Some(limit)) => reached(peak, limit),
-            _ => true,
-        }
+        let number = |file| read(file).and_then(|text| text.trim().parse::<u64>().ok());
+        Some(reached(number("memory.max_usage_in_bytes")?, number("memory.limit_in_bytes")?))
     }
 
     /// The most memory that was in use at once, in bytes, where the kernel says so.

@@ -14,6 +14,7 @@ mod failure;
 mod helper;
 mod identity;
 mod local_sandbox;
+mod lookup;
 mod probe;
 mod protocol;
 mod run;
@@ -25,9 +26,11 @@ pub use local_sandbox::LocalSandbox;
 pub use probe::ProbeResult;
 pub use protocol::{HOME, INSIDE_ID, ROOT_MODE_ID, SPAWNER_ARG};
 pub(in crate::sandbox) use {
+    cgroup::{Cgroup, KEEP_PROCESSES},
     cleanup::{remove_work_dir, work_dir},
-    helper::{Disk, disk_size},
+    helper::{Disk, below, below_root, disk_size},
     identity::Identity,
     local_sandbox::{attend_job, run_job},
+    lookup::candidates,
     protocol::{Job, Privilege, RESULT_FD, Streams},
 };

@@ -50,14 +50,26 @@ fn a_program_that_is_not_there_is_no_result() {
         // Whoever says so, and was there, was there.
         let liar = shell("echo '[FATAL tini (7)] exec x failed: No such file or directory' >&2; exit 127");
         assert_eq!(try_run(sandbox, &liar).unwrap().end, End::Exited(127));
+        // Nor is anybody believed who reads how they were started, or says what is said of others.
+        for said in ["words[words.index(b'-c') + 2]", "b'\\x15'", "b'\\x06\\x15'"] {
+            let script = format!(
+                "import os; words = open('/proc/1/cmdline', 'rb').read().split(b'\\0'); os.write(2, {said}); os._exit(127)"
+            );
+            let exit = try_run(sandbox, &task(&["/usr/bin/python3", "-c", &script])).unwrap();
+            assert_eq!(exit.end, End::Exited(127), "{said}");
+            assert!(!exit.stderr.bytes.is_empty(), "{said}");
+        }
     }
 }
 
 #[test]
 fn programs_are_never_looked_up_in_the_current_directory() {
     let Some(sandbox) = sandbox() else { return };
-    let lower = super::owned_dir(sandbox, &[("planted", "#!/bin/sh\necho planted\n")]);
-    fs_err::set_permissions(lower.path().join("planted"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let planted = "#!/bin/sh\necho planted\n";
+    let lower = super::owned_dir(sandbox, &[("planted", planted), ("true", planted)]);
+    for name in ["planted", "true"] {
+        fs_err::set_permissions(lower.path().join(name), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    }
     for path in [":/usr/bin", "/usr/bin:", ".:/usr/bin", "/usr/bin::/bin"] {
         let mut task = task(&["planted"]);
         task.mounts = vec![super::overlay(lower.path())];
@@ -67,6 +79,9 @@ fn programs_are_never_looked_up_in_the_current_directory() {
         // The positive control: it is there, and can be run.
         task.argv = vec!["./planted".to_owned()];
         assert_eq!(output(sandbox, &task), "planted\n");
+        // What the shell can do by itself, too, is the file of that name elsewhere.
+        task.argv = vec!["true".to_owned()];
+        assert_eq!(output(sandbox, &task), "", "{path}");
     }
 }
 

@@ -122,6 +122,39 @@ fn a_dropped_run_is_taken_away_before_the_sandbox_ends() {
 }
 
 #[test]
+fn a_cancelled_run_runs_no_more_when_it_says_so() {
+    if !is_here() {
+        return;
+    }
+    let scratch = tempfile::tempdir().unwrap();
+    let config = DockerConfig { scratch_dir: scratch.path().join("s"), ..config() };
+    let sandbox = DockerSandbox::new(config).unwrap();
+    let lower = owned_dir(&sandbox, &[("f", "")]);
+    let mark = mark("cancelled");
+    let mut task = shell(&format!(": {mark}; exec sleep 1000"));
+    task.mounts = vec![overlay(lower.path())];
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    // At some time in its making, and as it starts.
+    for millis in [0, 30, 60, 100, 150, 200, 250, 300, 350, 400, 500, 700] {
+        let cancel = CancellationToken::new();
+        let exit = runtime.block_on(async {
+            let later = async {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                cancel.cancel();
+            };
+            tokio::join!(sandbox.run(&task, &cancel), later).0.unwrap()
+        });
+        assert!(exit.cancelled, "{millis}: {exit:?}");
+        let output = Command::new("docker").args(["ps", "-q", "--no-trunc"]).output().unwrap();
+        let up = String::from_utf8(output.stdout).unwrap();
+        assert!(running(&mark).iter().all(|id| !up.contains(id.as_str())), "{millis}");
+    }
+    drop(sandbox);
+    assert!(running(&mark).is_empty());
+    assert_eq!(fs_err::read_dir(scratch.path().join("s")).unwrap().count(), 0);
+}
+
+#[test]
 fn the_next_start_takes_a_dead_owners_away_and_leaves_a_live_ones() {
     if !is_here() {
         return;

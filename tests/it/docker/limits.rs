@@ -176,6 +176,19 @@ fn what_is_thrown_away_has_a_limit_of_its_own_and_that_is_told() {
 }
 
 #[test]
+fn as_many_files_may_be_open_as_in_the_embedded_sandbox() {
+    for sandbox in ways() {
+        let said = output(sandbox, &shell("ulimit -Sn; ulimit -Hn"));
+        let numbers: Vec<u64> = said.lines().map(|line| line.parse().unwrap()).collect();
+        // Less where the engine itself has less.
+        assert!(numbers[0] == 4096 && (4096..=65_536).contains(&numbers[1]), "{said}");
+        let mut odd = shell("ulimit -Sn");
+        odd.variables.insert("npm_config_@a:registry".to_owned(), "x".to_owned());
+        assert_eq!(output(sandbox, &odd), "4096\n");
+    }
+}
+
+#[test]
 fn memory_without_a_process_counts() {
     let Some(sandbox) = sandbox() else { return };
     let files = "import os, time\n\

@@ -27,6 +27,7 @@ mod watcher;
 use std::process::ExitCode;
 
 pub(in crate::sandbox) use disk::{Disk, disk_size};
+pub(in crate::sandbox) use place::{below, below_root};
 
 use super::protocol::SPAWNER_ARG;
 

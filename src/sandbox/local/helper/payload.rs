@@ -10,12 +10,10 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use seccompiler::BpfProgram;
 
 use super::super::failure::{Failure, Step};
+use super::super::lookup::candidates;
 use super::super::protocol::{HOME, INSIDE_ID, Job, Privilege, RESULT_FD, Report, Streams};
 use super::sys;
-use crate::sandbox::{Limits, RESULT_FD_VARIABLE, TOKEN_FD_VARIABLE};
-
-/// Where programs are looked up when a task has no `PATH`.
-const DEFAULT_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+use crate::sandbox::{Limits, OPEN_FILES, RESULT_FD_VARIABLE, TOKEN_FD_VARIABLE};
 
 /// A command in the form that the kernel takes, prepared before the fork.
 pub struct Command<'a> {
@@ -35,7 +33,6 @@ impl<'a> Command<'a> {
         let program = task.argv.first().filter(|program| !program.is_empty());
         let program = program.ok_or_else(|| invalid("start an empty command"))?;
         let text = |text: String| CString::new(text).map_err(|_| invalid("pass on a text with a zero byte"));
-        let path = task.variables.get("PATH").map_or(DEFAULT_PATH, String::as_str);
         let environment = environment(&task.variables, task.result_channel);
         if environment.keys().any(|name| name.is_empty() || name.contains('=')) {
             return Err(invalid("set a variable with an impossible name"));
@@ -48,7 +45,7 @@ impl<'a> Command<'a> {
         };
         Ok(Self {
             job,
-            candidates: candidates(program, path).into_iter().map(text).collect::<Result<_, _>>()?,
+            candidates: candidates(program, &task.variables).into_iter().map(text).collect::<Result<_, _>>()?,
             argv: task.argv.iter().cloned().map(text).collect::<Result<_, _>>()?,
             environment: environment
                 .into_iter()
@@ -140,15 +137,6 @@ fn environment(variables: &BTreeMap<String, String>, result_channel: bool) -> BT
     all
 }
 
-/// Where a program may lie.
-fn candidates(program: &str, path: &str) -> Vec<String> {
-    if program.contains('/') {
-        return vec![program.to_owned()];
-    }
-    // An empty entry would be the current directory, which is the repository's: not here.
-    path.split(':').filter(|dir| !dir.is_empty()).map(|dir| format!("{dir}/{program}")).collect()
-}
-
 /// Nothing on 0 (or what is on 2, which is two-way then), the pipes on 1 and 2, the result channel at its number, and
 /// everything else closed on exec.
 fn descriptors(result: Option<BorrowedFd<'_>>, streams: Streams) -> std::io::Result<()> {
@@ -183,7 +171,7 @@ fn limits(limits: &Limits, pids: bool) -> rustix::io::Result<()> {
     // set, whatever the limit is, unless it is exactly this.
     set(Resource::Core, 1, 1)?;
     set(Resource::Fsize, limits.file_size, limits.file_size)?;
-    set(Resource::Nofile, 4096, 65_536)?;
+    set(Resource::Nofile, OPEN_FILES.0, OPEN_FILES.1)?;
     set(Resource::Stack, 8 << 20, u64::MAX)?;
     if pids {
         // PID 1 counts among an unprivileged user's own.
@@ -227,12 +215,6 @@ fn drop_capabilities() -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn programs_are_looked_up_in_path_and_never_in_the_current_directory() {
-        assert_eq!(candidates("sh", "/a:/b::"), ["/a/sh", "/b/sh"]);
-        assert_eq!(candidates("./sh", "/a"), ["./sh"]);
-    }
 
     #[test]
     fn our_variables_win() {

@@ -12,7 +12,7 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags, SocketFlags, SocketType,
 };
 
-use super::super::cgroup::Cgroup;
+use super::super::cgroup::{Cgroup, KEEP_PROCESSES};
 use super::super::cleanup;
 use super::super::failure::{Failure, Step};
 use super::super::protocol::{Ended, InitMessage, Job, Privilege, Report};
@@ -278,11 +278,8 @@ impl Supervisor<'_> {
     fn report(&self, told: Option<InitMessage>, seconds: f64, cpu: f64) -> Result<Report, Failure> {
         let group_killed = self.group.is_some_and(|group| group.oom_kills() > 0);
         let cause = self.kill.map(|(cause, _)| cause);
-        if group_killed && self.group.is_some_and(|group| !group.own_limit_was_reached()) {
-            return Err(Failure {
-                step: "keep the run's processes when the machine ran out of memory".to_owned(),
-                errno: libc::ENOMEM,
-            });
+        if group_killed && self.group.is_some_and(|group| group.own_limit_was_reached() == Some(false)) {
+            return Err(Failure { step: KEEP_PROCESSES.to_owned(), errno: libc::ENOMEM });
         }
         let (end, cpu_limit, watcher_killed, cpu_seconds, peak) = match told {
             Some(InitMessage::Failed(report)) => return Ok(report),
