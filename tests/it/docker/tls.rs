@@ -11,6 +11,31 @@ use super::leftovers::eventually;
 use super::tiny::{Fresh, ended};
 use crate::support::{Place, Ran, cells, is_root};
 
+/// The network of the test's daemon.
+const BRIDGE: &str = "redgreen-tls";
+
+/// That network, taken away when it is dropped.
+struct Bridge;
+
+impl Bridge {
+    fn new() -> Self {
+        ip(&["link", "add", BRIDGE, "type", "bridge"]);
+        let bridge = Self;
+        ip(&["address", "add", "192.168.213.1/24", "dev", BRIDGE]);
+        bridge
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        ip(&["link", "delete", BRIDGE]);
+    }
+}
+
+fn ip(arguments: &[&str]) {
+    assert!(Command::new("ip").args(arguments).status().unwrap().success(), "ip {arguments:?}");
+}
+
 /// A daemon with a data folder of its own, ended when it is dropped.
 struct Daemon(Child);
 
@@ -22,7 +47,8 @@ impl Daemon {
         daemon.args(["--host", &format!("tcp://127.0.0.1:{port}"), "--tlsverify", "--tlscacert", &at("ca.pem")]);
         daemon.args(["--tlscert", &at("server.pem"), "--tlskey", &at("server-key.pem")]);
         daemon.args(["--data-root", &at("data"), "--exec-root", &at("exec"), "--pidfile", &at("pid")]);
-        daemon.args(["--bridge", "none", "--iptables=false", "--ip-masq=false"]);
+        // A daemon that is told to have no bridge takes away the one that another daemon uses.
+        daemon.args(["--bridge", BRIDGE, "--iptables=false", "--ip-masq=false"]);
         daemon.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
         Self(daemon.spawn().unwrap())
     }
@@ -54,6 +80,7 @@ fn an_oracle_runs_with_an_engine_that_is_spoken_to_by_tls() {
     fs_err::rename(place.join("other/cert-key.pem"), place.join("other/key.pem")).unwrap();
 
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let _bridge = Bridge::new();
     let _daemon = Daemon::start(place.path(), port);
     let by = |command: &mut Command, certificates: Option<&str>| {
         command.env("DOCKER_HOST", format!("tcp://127.0.0.1:{port}"));
