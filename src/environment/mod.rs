@@ -39,6 +39,7 @@ mod layers;
 mod made;
 mod network;
 mod overrides;
+mod pattern;
 mod plan;
 mod prepare;
 mod proof;
