@@ -67,7 +67,7 @@ mod waiting;
 pub use accept::{Acceptance, Accepted, Rejected, Request};
 pub use base::{
     Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe,
-    Source,
+    Source, content_of,
 };
 pub use change::ChangeError;
 pub use condition::{Condition, Facts};

@@ -7,6 +7,7 @@
 
 pub mod base;
 mod command;
+mod images;
 pub mod leftovers;
 mod limits;
 mod mounts;

@@ -9,6 +9,7 @@ mod display;
 mod du;
 mod export;
 pub(super) mod gc;
+mod images;
 mod import;
 mod list;
 mod plan;
