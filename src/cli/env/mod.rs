@@ -14,6 +14,7 @@ mod import;
 mod list;
 mod plan;
 mod shell;
+mod stop;
 
 use clap::Subcommand;
 

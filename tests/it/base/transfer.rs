@@ -232,6 +232,9 @@ fn an_environment_of_the_host_is_exported_on_a_base() {
     let ran = room.run(&arguments).exits(3);
     assert!(ran.stderr.contains("redgreen env base debian-12"), "{}", ran.stderr);
     assert!(!Path::new(&room.place.join("x.tar")).exists());
+    // What is wrong with the place is said before anything is made.
+    let nowhere = room.run(&["env", "export", "bench", "--out", "nowhere/x.tar"]).exits(2);
+    assert!(nowhere.stderr.contains("nowhere` to write the archive into"), "{}", nowhere.stderr);
     room.tiny();
     room.run(&[&arguments[..], &["--base", "tiny"]].concat()).exits(0);
 }
