@@ -310,7 +310,7 @@ impl Definition {
 
     /// What is wrong with it beyond its shape, if anything.
     pub(super) fn fault(&self) -> Option<Fault> {
-        self.fault_of_recipe().map(Fault::general).or_else(|| fault_of_search(self))
+        self.fault_of_recipe().map(Fault::quoted).or_else(|| fault_of_search(self))
     }
 
     fn fault_of_recipe(&self) -> Option<String> {
