@@ -263,13 +263,12 @@ fn evict_all(
         let entry = match candidate {
             Candidate::Entry(entry) => entry,
             Candidate::Beside(place, one) => {
-                match if one.in_use {
-                    Ok(false)
-                } else if eviction.dry_run {
-                    Ok(true)
-                } else {
-                    take(place)
-                } {
+                let gone = match one.in_use {
+                    true => Ok(false),
+                    false if eviction.dry_run => Ok(true),
+                    false => take(place),
+                };
+                match gone {
                     Ok(true) => {
                         evicted.after = evicted.after.saturating_sub(one.bytes);
                         evicted.gone_beside.push(place);
