@@ -23,6 +23,7 @@ MAX_FILE = 1 << 20
 MAX_TESTS = 400
 TEST_GROUP = re.compile(r"^(unit-?)?tests?(ing)?$|^pytest$|^tests?-.*|.*-tests?$|^check$", re.I)
 DEV_GROUP = re.compile(r"^(dev|develop|development|devel|ci)$|^dev-.*|.*-dev$", re.I)
+MARKER = r"(?:python_|sys_platform|platform_|os_name|implementation_|extra\b)"
 NAME = re.compile(r"^\s*([A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?)\s*(\[[^\]]*\])?\s*(.*)$", re.S)
 
 
@@ -411,7 +412,9 @@ class Project:
             text = (text or "").strip()
             if text.startswith("file:"):
                 return [r for path in text[5:].split(",") for r in of_file(self.tree, path.strip())]
-            return [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
+            # On a single line `;` is between requirements, unless a marker follows it.
+            lines = text.splitlines() if "\n" in text else re.split(r";(?!\s*[(]*\s*%s)" % MARKER, text)
+            return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
 
         if "install_requires" in options:
             self.says = True

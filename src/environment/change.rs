@@ -33,10 +33,19 @@ pub enum ChangeError {
     /// A text with characters that no command line has.
     #[error("the change has a text with a control character in it: `{0}`")]
     Control(String),
+    /// More than a change needs.
+    #[error("the change has {0}; propose only what the failure asks for")]
+    Large(String),
     /// The language has no packages.
     #[error("the change names packages, which the language `{0}` does not have")]
     NoPackages(String),
 }
+
+/// How many texts of one kind a change may have.
+const MOST: usize = 64;
+
+/// How many bytes one of its texts may have.
+const LONGEST: usize = 16 * 1024;
 
 impl SpecChange {
     /// Whether a change that somebody proposed may be tried. What it installs comes from where everything comes from: no
@@ -48,6 +57,7 @@ impl SpecChange {
         if definition.packages.is_none() && !(self.packages.is_empty() && self.without.is_empty()) {
             return Err(ChangeError::NoPackages(definition.name.clone()));
         }
+        self.check_size()?;
         let texts = self.packages.iter().chain(&self.without).chain(&self.system_packages).chain(&self.version);
         let values = self.variables.iter().flat_map(|(name, value)| [name, value]);
         if let Some(text) = texts.chain(values).find(|text| text.chars().any(char::is_control)) {
@@ -83,6 +93,28 @@ impl SpecChange {
         }
     }
 
+    /// Whether it stays within bounds: who proposes it may be anybody.
+    fn check_size(&self) -> Result<(), ChangeError> {
+        let lists = [
+            ("packages", &self.packages),
+            ("packages to leave out", &self.without),
+            ("packages of the system", &self.system_packages),
+            ("steps", &self.steps),
+            ("rebuild commands", &self.rebuild),
+        ];
+        let counts = lists.map(|(what, list)| (what, list.len())).into_iter();
+        let mut counts = counts.chain([("variables", self.variables.len())]);
+        if let Some((what, count)) = counts.find(|(_, count)| *count > MOST) {
+            return Err(ChangeError::Large(format!("{count} {what}, more than {MOST}")));
+        }
+        let values = self.variables.iter().flat_map(|(name, value)| [name, value]);
+        let mut texts = lists.into_iter().flat_map(|(_, list)| list).chain(&self.version).chain(values);
+        match texts.find(|text| text.len() > LONGEST) {
+            Some(text) => Err(ChangeError::Large(format!("a text of {} bytes, more than {LONGEST}", text.len()))),
+            None => Ok(()),
+        }
+    }
+
     /// The spec with the change made. Equal to the spec where the change says nothing new.
     #[must_use]
     pub fn apply(&self, spec: &EnvironmentSpec, definition: &Definition) -> EnvironmentSpec {
@@ -93,10 +125,15 @@ impl SpecChange {
         }
         let without: Vec<String> = self.without.iter().map(|requirement| name(requirement)).collect();
         out.packages.retain(|package| !without.contains(&name(package)));
+        let mut names: Vec<String> = out.packages.iter().map(|package| name(package)).collect();
         for package in &self.packages {
-            match out.packages.iter_mut().find(|known| name(known) == name(package)) {
-                Some(known) => known.clone_from(package),
-                None => out.packages.push(package.clone()),
+            let own = name(package);
+            match names.iter().position(|known| *known == own) {
+                Some(at) => out.packages[at].clone_from(package),
+                None => {
+                    names.push(own);
+                    out.packages.push(package.clone());
+                }
             }
         }
         for package in &self.system_packages {
@@ -297,6 +334,18 @@ mod tests {
         assert_eq!(change(json!({"packages": ["@org/a@1.2.3", "lru-cache@6"]})).check(&node), Ok(()));
         assert!(change(json!({"packages": ["org/a/b"]})).check(&node).is_err());
         assert!(change(json!({"packages": ["six"]})).check(&definition("shell")).is_err());
+    }
+
+    #[test]
+    fn a_change_without_measure_is_refused() {
+        let python = definition("python");
+        let names = |count: usize| (0..count).map(|i| format!("p{i}")).collect::<Vec<_>>();
+        let refused = |value: Value| change(value).check(&python).unwrap_err().to_string();
+        assert_eq!(change(json!({"packages": names(MOST)})).check(&python), Ok(()));
+        assert!(refused(json!({"packages": names(MOST + 1)})).contains("65 packages, more than 64"));
+        assert!(refused(json!({"steps": names(MOST + 1)})).contains("65 steps"));
+        assert!(refused(json!({"variables": {"A": "x".repeat(LONGEST + 1)}})).contains("a text of 16385 bytes"));
+        assert!(refused(json!({"rebuild": ["x".repeat(LONGEST + 1)]})).contains("a text of 16385 bytes"));
     }
 
     #[test]

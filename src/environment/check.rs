@@ -19,9 +19,10 @@ pub(super) struct Fault {
 }
 
 impl Fault {
-    /// A fault of no particular place.
-    pub fn general(message: String) -> Self {
-        Self { message, about: None }
+    /// A fault that is about what its message quotes first, if that stands in the file.
+    pub fn quoted(message: String) -> Self {
+        let about = message.split('`').nth(1).map(str::to_owned);
+        Self { message, about }
     }
 
     fn at(about: &str, message: String) -> Self {
@@ -30,7 +31,10 @@ impl Fault {
 
     /// The first line of `text` that holds what this is about.
     pub fn line(&self, text: &str) -> Option<usize> {
-        let at = text.find(self.about.as_deref()?)?;
+        let about = self.about.as_deref()?;
+        // Whole texts first: a short name is a part of many others.
+        let whole = [format!("\"{about}\""), format!("'{about}'")];
+        let at = whole.iter().find_map(|quoted| text.find(quoted)).or_else(|| text.find(about))?;
         Some(text[..at].matches('\n').count() + 1)
     }
 }

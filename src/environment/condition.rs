@@ -75,28 +75,10 @@ impl Word {
             // A link may lead out of the tree, so it is neither.
             Self::AsOf => facts.as_of,
             Self::File(name) => Tree(facts.tree).has_file(name),
-            Self::Key(name, key) => Tree(facts.tree).read(name).is_some_and(|text: String| has_key(name, &text, key)),
+            Self::Key(name, key) => Tree(facts.tree).value(name, key).is_some(),
             Self::Directory(name) => facts.tree.join(name).symlink_metadata().is_ok_and(|m| m.is_dir()),
         }
     }
-}
-
-/// Whether a TOML or JSON text has something at a key. What can't be read has nothing.
-fn has_key(name: &str, text: &str, key: &[String]) -> bool {
-    if name.ends_with(".json") {
-        let value: Option<serde_json::Value> = serde_json::from_str(text).ok();
-        let mut at = value.as_ref();
-        for part in key {
-            at = at.and_then(|value| value.get(part));
-        }
-        return at.is_some_and(|value| !value.is_null());
-    }
-    let value: Option<toml::Value> = toml::from_str(text).ok();
-    let mut at = value.as_ref();
-    for part in key {
-        at = at.and_then(|value| value.get(part));
-    }
-    at.is_some()
 }
 
 impl fmt::Display for Word {

@@ -1,6 +1,7 @@
 //! One language as data: the shape of `environments/<language>.toml`.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use serde::{Deserialize, Serialize};
 
@@ -81,6 +82,19 @@ pub struct Definition {
     /// What helps.
     #[serde(default, rename = "repair")]
     pub repairs: Vec<RepairDefinition>,
+    /// What [`digest`](Self::digest) gave: each instance asks for it several times.
+    #[serde(skip)]
+    known_digest: KnownDigest,
+}
+
+/// A digest that was made once. A copy, which may become another thing, begins without.
+#[derive(Debug, Default)]
+struct KnownDigest(OnceLock<Digest>);
+
+impl Clone for KnownDigest {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
 }
 
 /// How a toolchain is found on the host.
@@ -277,12 +291,15 @@ impl Definition {
     pub fn digest(&self) -> Digest {
         const OF_THE_SEARCH: [&str; 9] =
             ["as_of", "base", "detect", "version", "strategy", "requirements", "proof", "failure", "repair"];
-        // Strings, lists and string maps alone: this cannot fail to serialize.
-        let mut value = serde_json::to_value(self).unwrap_or_default();
-        if let Some(map) = value.as_object_mut() {
-            map.retain(|key, _| !OF_THE_SEARCH.contains(&key.as_str()));
-        }
-        digest_json(&value)
+        let made = || {
+            // Strings, lists and string maps alone: this cannot fail to serialize.
+            let mut value = serde_json::to_value(self).unwrap_or_default();
+            if let Some(map) = value.as_object_mut() {
+                map.retain(|key, _| !OF_THE_SEARCH.contains(&key.as_str()));
+            }
+            digest_json(&value)
+        };
+        self.known_digest.0.get_or_init(made).clone()
     }
 
     /// Whether `language` names this definition.
@@ -293,7 +310,7 @@ impl Definition {
 
     /// What is wrong with it beyond its shape, if anything.
     pub(super) fn fault(&self) -> Option<Fault> {
-        self.fault_of_recipe().map(Fault::general).or_else(|| fault_of_search(self))
+        self.fault_of_recipe().map(Fault::quoted).or_else(|| fault_of_search(self))
     }
 
     fn fault_of_recipe(&self) -> Option<String> {

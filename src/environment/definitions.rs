@@ -194,7 +194,9 @@ argv = ["{{tool.tiny}}", "get", "{{layer.deps}}", "{{packages...}}"]
 
     #[test]
     fn names_that_stand_for_nothing_and_odd_paths_are_refused() {
-        assert!(fault(&SMALL.replace("{{layer.deps}}", "{{layer.dep}}")).contains("layer.dep"));
+        let unknown = fault(&SMALL.replace("{{layer.deps}}", "{{layer.dep}}"));
+        let line = SMALL.lines().position(|line| line.contains("[[layer.step]]")).unwrap() + 2;
+        assert!(unknown.contains("layer.dep") && unknown.contains(&format!("tiny.toml:{line}: ")), "{unknown}");
         assert!(fault(&SMALL.replace("{{packages...}}", "{{packages}}")).contains("packages"));
         assert!(fault(&SMALL.replace("/env/deps", "/usr")).contains("/env/"));
         assert!(fault(&SMALL.replace("schema = 1", "schema = 9")).contains('9'));

@@ -39,6 +39,7 @@ mod layers;
 mod made;
 mod network;
 mod overrides;
+mod pattern;
 mod plan;
 mod prepare;
 mod proof;
@@ -66,7 +67,7 @@ mod waiting;
 pub use accept::{Acceptance, Accepted, Rejected, Request};
 pub use base::{
     Base, BaseDefinition, BaseError, BaseLock, BaseRecord, BaseSettings, BaseState, Bases, Listed, LockedBase, Recipe,
-    Source,
+    Source, content_of,
 };
 pub use change::ChangeError;
 pub use condition::{Condition, Facts};

@@ -70,6 +70,13 @@ impl Overrides {
             if line.repo.split('/').filter(|part| !part.is_empty()).count() != 2 {
                 return Err(refuse(number, format!("`repo` must be `owner/name`, not `{}`", line.repo)));
             }
+            // A later version may know more, but what a person writes by hand is rather a slip.
+            if let Some(field) = line.environment.extra.keys().next() {
+                return Err(refuse(
+                    number,
+                    format!("the environment has a field `{field}`, which is none of an environment's"),
+                ));
+            }
             if let Some(commit) = line.commits.iter().find(|commit| !is_commits(commit)) {
                 let message =
                     format!("`{commit}` is neither the beginning of a commit's id (4 to 40 digits) nor `from..to`");
@@ -175,6 +182,7 @@ mod tests {
             "{\"repo\":\"ab\",\"environment\":{\"language\":\"python\"}}",
             "{\"repo\":\"a/b\",\"commits\":[\"xyz\"],\"environment\":{\"language\":\"python\"}}",
             "{\"repo\":\"a/b\",\"commits\":[\"main..1a2b\"],\"environment\":{\"language\":\"python\"}}",
+            "{\"repo\":\"a/b\",\"environment\":{\"language\":\"python\",\"versoin\":\"3.9\"}}",
             "{\"repo\":\"a/b\",\"comits\":[],\"environment\":{\"language\":\"python\"}}",
             "nonsense",
         ] {

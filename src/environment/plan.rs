@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 
 use super::condition::{Facts, all_hold};
 use super::definition::{LayerDefinition, RequiresDefinition, StepDefinition};
+use super::detect::Tree;
 use super::error::EnvironmentError;
 use super::prepare::BuildSubject;
 use super::resolved::Resolved;
@@ -295,19 +296,9 @@ fn as_of(resolved: &Resolved, subject: &BuildSubject) -> Result<Option<String>, 
 
 /// The requirements in a TOML file at the tree's root, or the default; then what is always added and not there yet.
 fn requires_of(definition: &RequiresDefinition, tree: &Path) -> Vec<String> {
-    let file = tree.join(&definition.file);
     let listed = || {
-        if !file.symlink_metadata().ok()?.is_file() {
-            return None;
-        }
-        let table: toml::Table = fs_err::read_to_string(&file).ok()?.parse().ok()?;
-        let (last, parents) = definition.key.split_last()?;
-        let mut at = &table;
-        for key in parents {
-            at = at.get(key)?.as_table()?;
-        }
-        let list = at.get(last)?.as_array()?;
-        Some(list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>())
+        let list = Tree(tree).value(&definition.file, &definition.key)?;
+        Some(list.as_array()?.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect::<Vec<_>>())
     };
     let mut out = listed().unwrap_or_else(|| definition.default.clone());
     for extra in &definition.extra {
@@ -435,7 +426,11 @@ mod tests {
         let definition = Definitions::load(&[]).unwrap().get("python").unwrap();
         let requires = definition.layers.iter().find_map(|layer| layer.requires.clone()).unwrap();
         assert_eq!(requires_of(&requires, c.tree.path()), ["hatchling>=1", "wheel", "editables"]);
-        assert_eq!(requires_of(&requires, case(&[]).tree.path()), ["setuptools>=64", "wheel", "editables"]);
+        let usual = ["setuptools>=64", "wheel", "editables"];
+        assert_eq!(requires_of(&requires, case(&[]).tree.path()), usual);
+        // Nobody writes that much, and it must not be read.
+        let much = format!("[build-system]\nrequires = [\"hatchling\"]\n#{}", "x".repeat(1 << 20));
+        assert_eq!(requires_of(&requires, case(&[("pyproject.toml", &much)]).tree.path()), usual);
         let resolved = resolved(spec, "3.11.7");
         let plan = Plan::new(&resolved, &c.subject, (0, 0), Vec::new()).unwrap();
         let names: Vec<&str> = plan.layers().iter().map(|layer| layer.name.as_str()).collect();

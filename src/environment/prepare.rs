@@ -89,6 +89,8 @@ pub struct Environments {
     pub(super) repairer: Option<SharedRepairer>,
     /// What was found before: a shim takes its time.
     pub(super) toolchains: Mutex<HashMap<Wish, Looked>>,
+    /// Whose turn it is to look for one.
+    pub(super) looking: Mutex<HashMap<Wish, Arc<Mutex<()>>>>,
     /// The network was given up while running.
     pub(super) without_network: AtomicBool,
     /// Environments that can't be built, by what they are made of: other instances with the same one need not try.
@@ -117,6 +119,7 @@ impl Environments {
             records,
             repairer: None,
             toolchains,
+            looking: Mutex::default(),
             without_network,
             failed,
         })

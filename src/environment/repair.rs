@@ -3,18 +3,28 @@
 use std::future::Future;
 use std::pin::Pin;
 
-use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::definition::Definition;
 use super::failure::Failure;
+use super::pattern::compiled;
 use super::trouble::SpecChange;
 use crate::model::EnvironmentSpec;
 
 /// How many bytes of a log's end a repairer is shown.
 pub const LOG_TAIL: usize = 16 * 1024;
+
+/// How many bytes of a log's end rules look at: what failed says so there, and whoever wrote it is not to be trusted with
+/// the time that all of it takes.
+const LOG_SEARCHED: usize = 1024 * 1024;
+
+/// How many bytes of a line they look at.
+const LINE_SEARCHED: usize = 4096;
+
+/// How many different changes of one rule are weighed.
+const CHANGES: usize = 32;
 
 /// What a repairer is told. It holds nothing secret: what a log can say of the host's settings is free of credentials.
 #[derive(Debug, Clone, Serialize)]
@@ -76,21 +86,36 @@ pub struct Repair {
     pub change: SpecChange,
 }
 
-/// The first rule that matches a line of the log and changes the spec into one that `is_new`.
+/// The first rule that matches a line of the log and changes the spec into one that `is_new`. Of each rule the first
+/// different changes count, up to a bound.
 pub(super) fn by_rule(
     definition: &Definition,
     spec: &EnvironmentSpec,
     log: &str,
     is_new: impl Fn(&EnvironmentSpec) -> bool,
 ) -> Option<Repair> {
+    let log = &log[log.ceil_char_boundary(log.len().saturating_sub(LOG_SEARCHED))..];
     definition.repairs.iter().find_map(|rule| {
-        let pattern = Regex::new(&rule.pattern).ok()?;
-        log.lines().filter_map(|line| pattern.captures(line)).find_map(|found| {
+        let pattern = compiled(&rule.pattern)?;
+        let mut weighed: Vec<SpecChange> = Vec::new();
+        let lines = log.lines().map(|line| &line[..line.floor_char_boundary(LINE_SEARCHED)]);
+        for found in lines.filter_map(|line| pattern.captures(line)) {
             let change = rule.change.filled(&found);
-            let changed = change.apply(spec, definition);
-            let fits = change.check(definition).is_ok() && changed != *spec && is_new(&changed);
-            fits.then(|| Repair { by: format!("rule {}", rule.name), change })
-        })
+            if weighed.contains(&change) {
+                continue;
+            }
+            if change.check(definition).is_ok() {
+                let changed = change.apply(spec, definition);
+                if changed != *spec && is_new(&changed) {
+                    return Some(Repair { by: format!("rule {}", rule.name), change });
+                }
+            }
+            weighed.push(change);
+            if weighed.len() == CHANGES {
+                break;
+            }
+        }
+        None
     })
 }
 
@@ -134,6 +159,33 @@ mod tests {
         assert_eq!(other.by, "rule pkg");
         assert!(by_rule(&definition, &spec, log, |_| false).is_none());
         assert!(by_rule(&definition, &spec, "all is well", |_| true).is_none());
+    }
+
+    #[test]
+    fn a_hostile_log_takes_little_time_and_few_changes_are_weighed() {
+        let definition = definition(json!([
+            {"name": "module", "pattern": "No module named '(.*)'", "change": {"packages": ["$1"]}},
+            {"name": "other", "pattern": "(x+)$", "change": {"packages": ["$1"]}},
+        ]));
+        let spec: EnvironmentSpec = serde_json::from_value(json!({"language": "python", "packages": ["six"]})).unwrap();
+        let weighed = |log: &str| {
+            let weighed = std::cell::RefCell::new(Vec::new());
+            let found = by_rule(&definition, &spec, log, |changed| {
+                weighed.borrow_mut().push(changed.packages.clone());
+                false
+            });
+            assert!(found.is_none());
+            weighed.into_inner()
+        };
+        // Many different ones, the same one over and over, a line without an end.
+        let many: String = (0..300_000).map(|i| format!("No module named 'm{i}'\n")).collect();
+        assert_eq!(weighed(&many).len(), CHANGES);
+        assert_eq!(weighed(&"No module named 'same'\n".repeat(300_000)).len(), 1);
+        let endless = weighed(&format!("No module named 'a\n{}", "x".repeat(2 * LOG_SEARCHED)));
+        assert!(endless.iter().flatten().all(|package| package.len() <= LINE_SEARCHED), "{}", endless.len());
+        // What is before the part that is looked at is not seen; a letter that lies across its beginning is no trouble.
+        let early = format!("No module named 'early'\n{}", "ä".repeat(LOG_SEARCHED / 2));
+        assert!(weighed(&early).is_empty() && weighed(&format!("{early}a")).is_empty());
     }
 
     #[test]

@@ -89,18 +89,23 @@ impl Environments {
         packages.dedup();
         let base = Some(text(&spec.base)).filter(|base| !base.is_empty());
         let wish = Wish { language: definition.name.clone(), version: text(&spec.version), base, packages };
-        let known = self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).get(&wish).cloned();
-        let looked = match known {
-            Some(known) => known,
-            None => {
+        let known = || self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).get(&wish).cloned();
+        let looked = known().unwrap_or_else(|| {
+            // Of several that want the same at once one looks, and the others wait for it: a version manager's shim keeps
+            // a processor busy for half a second.
+            let mut looking = self.looking.lock().unwrap_or_else(PoisonError::into_inner);
+            let turn = looking.entry(wish.clone()).or_default().clone();
+            drop(looking);
+            let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
+            known().unwrap_or_else(|| {
                 let found = self.stand(&definition, &wish, ears).map_err(Arc::new);
                 // Who was interrupted, or was not to make a base, has not seen all.
                 if found.is_ok() || (ears.make && !ears.cancel.is_cancelled()) {
-                    self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).insert(wish, found.clone());
+                    self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).insert(wish.clone(), found.clone());
                 }
                 found
-            }
-        };
+            })
+        });
         let Standing { root, toolchain, _held } = looked.map_err(EnvironmentError::Earlier)?;
         Ok(Resolved { spec: spec.clone(), definition, toolchain, root })
     }

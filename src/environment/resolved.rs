@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use regex::Regex;
 use serde_json::{Value, json};
 
 use super::definition::Definition;
+use super::pattern::compiled;
 use super::toolchain::Toolchain;
 use crate::model::{Digest, EnvironmentSpec, digest_json};
 use crate::sandbox::{Mount, Root};
@@ -76,7 +76,7 @@ impl Resolved {
 
 /// The name in a requirement, in lower case and with `-` for `_` and `.`.
 pub(super) fn package_name(definition: &Definition, requirement: &str) -> String {
-    let pattern = definition.packages.as_ref().and_then(|packages| Regex::new(&packages.name).ok());
+    let pattern = definition.packages.as_ref().and_then(|packages| compiled(&packages.name));
     let name = pattern.and_then(|p| p.captures(requirement)?.get(1).map(|m| m.as_str().to_owned()));
     name.unwrap_or_else(|| requirement.trim().to_owned()).to_lowercase().replace(['_', '.'], "-")
 }

@@ -171,6 +171,21 @@ pub struct Evicted {
     pub after: u64,
     /// What could not be taken away, and why.
     pub problems: Vec<String>,
+    /// Places of what went beside the cache, see [`evict_beside`].
+    pub gone_beside: Vec<usize>,
+    /// Places of what would have gone beside it, and is in use.
+    pub in_use_beside: Vec<usize>,
+}
+
+/// Something beside the cache that goes in the same order: an image at a container engine.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Beside {
+    /// Bytes.
+    pub bytes: u64,
+    /// When it was used last.
+    pub last_used: SystemTime,
+    /// Whether somebody uses it.
+    pub in_use: bool,
 }
 
 /// Takes entries away, the one that was not used for longest first. With neither limit of [`Eviction`] nothing goes.
@@ -186,20 +201,85 @@ pub fn evict(cache: &Path, eviction: &Eviction, now: SystemTime) -> Result<Evict
 /// # Errors
 /// As [`evict`].
 pub fn evict_with(cache: &Path, eviction: &Eviction, now: SystemTime, sizes: &Sizes) -> Result<Evicted, StoreError> {
-    let entries = entries_with(cache, sizes)?;
-    let before = entries.iter().map(|entry| entry.bytes).fold(0, u64::saturating_add);
+    evict_all(entries_with(cache, sizes)?, &[], &mut |_| Ok(false), cache, eviction, now)
+}
+
+/// As [`evict`], with what lies `beside` the cache: its bytes count, and it goes in the same order. `take` takes one away, by
+/// its place; `false` when somebody uses it.
+///
+/// # Errors
+/// As [`evict`].
+pub fn evict_beside(
+    cache: &Path,
+    eviction: &Eviction,
+    now: SystemTime,
+    beside: &[Beside],
+    take: &mut dyn FnMut(usize) -> Result<bool, String>,
+) -> Result<Evicted, StoreError> {
+    let entries = if cache.is_dir() { entries(cache)? } else { Vec::new() };
+    evict_all(entries, beside, take, cache, eviction, now)
+}
+
+/// One of the things that may go.
+enum Candidate {
+    Entry(CacheEntry),
+    Beside(usize, Beside),
+}
+
+impl Candidate {
+    fn last_used(&self) -> SystemTime {
+        match self {
+            Self::Entry(entry) => entry.last_used,
+            Self::Beside(_, beside) => beside.last_used,
+        }
+    }
+}
+
+fn evict_all(
+    entries: Vec<CacheEntry>,
+    beside: &[Beside],
+    take: &mut dyn FnMut(usize) -> Result<bool, String>,
+    cache: &Path,
+    eviction: &Eviction,
+    now: SystemTime,
+) -> Result<Evicted, StoreError> {
+    let bytes = entries.iter().map(|entry| entry.bytes).chain(beside.iter().map(|one| one.bytes));
+    let before = bytes.fold(0, u64::saturating_add);
     let mut evicted = Evicted { before, after: before, ..Evicted::default() };
     if *eviction == (Eviction { dry_run: eviction.dry_run, ..Eviction::default() }) {
         return Ok(evicted);
     }
-    for entry in entries {
+    let mut candidates: Vec<Candidate> = entries.into_iter().map(Candidate::Entry).collect();
+    candidates.extend(beside.iter().enumerate().map(|(place, one)| Candidate::Beside(place, *one)));
+    // Equal times stay as they are: entries by their path, then the rest by its place.
+    candidates.sort_by_key(Candidate::last_used);
+    for candidate in candidates {
         if eviction.to.is_some_and(|to| evicted.after <= to) {
             break;
         }
-        let age = now.duration_since(entry.last_used).unwrap_or_default();
+        let age = now.duration_since(candidate.last_used()).unwrap_or_default();
         if eviction.older_than.is_some_and(|limit| age < limit) {
             continue;
         }
+        let entry = match candidate {
+            Candidate::Entry(entry) => entry,
+            Candidate::Beside(place, one) => {
+                let gone = match one.in_use {
+                    true => Ok(false),
+                    false if eviction.dry_run => Ok(true),
+                    false => take(place),
+                };
+                match gone {
+                    Ok(true) => {
+                        evicted.after = evicted.after.saturating_sub(one.bytes);
+                        evicted.gone_beside.push(place);
+                    }
+                    Ok(false) => evicted.in_use_beside.push(place),
+                    Err(problem) => evicted.problems.push(problem),
+                }
+                continue;
+            }
+        };
         if entry.kind == EntryKind::Base && is_handed_in(&entry.path) {
             evicted.kept.push(entry.path);
             continue;
@@ -386,6 +466,44 @@ mod tests {
         let done = case.evict(Some(15), Some(0), false);
         assert_eq!((names(&done), done.kept.len()), (vec!["made".to_owned()], 1));
         assert!(done.kept[0].ends_with("bases-v1/handed") && done.kept[0].is_dir());
+    }
+
+    #[test]
+    fn what_lies_beside_goes_in_the_same_order() {
+        let case = Case::new();
+        let now = SystemTime::now();
+        let beside = [(8, false), (6, true), (4, false)].map(|(days, in_use)| Beside {
+            bytes: 100 << 10,
+            last_used: now - Duration::from_secs(days * 86_400),
+            in_use,
+        });
+        let taken = std::cell::RefCell::new(Vec::new());
+        let evict = |to, dry_run| {
+            let mut take = |place| {
+                taken.borrow_mut().push(place);
+                Ok(true)
+            };
+            let eviction = Eviction { older_than: Some(Duration::from_secs(3 * 86_400)), to, dry_run };
+            evict_beside(case.cache(), &eviction, now, &beside, &mut take).unwrap()
+        };
+        let all = evict(None, true);
+        assert_eq!((all.gone_beside.as_slice(), all.in_use_beside.as_slice()), (&[0, 2][..], &[1][..]));
+        assert!(all.before >= 600 << 10 && taken.borrow().is_empty(), "a dry run takes nothing");
+        // The oldest layer, then the oldest beside it: that is enough.
+        let some = evict(Some(all.before - (150 << 10)), false);
+        assert_eq!(
+            (names(&some), some.gone_beside.clone(), taken.borrow().clone()),
+            (vec!["old".to_owned()], vec![0], vec![0])
+        );
+        assert!(some.in_use_beside.is_empty() && case.layer("middle").exists());
+        let mut take = |_| Err("no".to_owned());
+        let eviction = Eviction { older_than: None, to: Some(0), dry_run: false };
+        let failed = evict_beside(case.cache(), &eviction, now, &beside[2..], &mut take).unwrap();
+        assert_eq!(failed.problems, ["no"]);
+        // Without a cache only that counts.
+        let nowhere = case.cache().join("nowhere");
+        let bare = evict_beside(&nowhere, &eviction, now, &beside[2..], &mut |_| Ok(true)).unwrap();
+        assert_eq!((bare.before, bare.after, nowhere.exists()), (100 << 10, 0, false));
     }
 
     #[test]

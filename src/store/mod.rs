@@ -18,7 +18,7 @@ mod uses;
 pub use atomic::{write_atomic, write_json};
 pub use door::{Door, Entered};
 pub use error::StoreError;
-pub use evict::{CacheEntry, EntryKind, Evicted, Eviction, Sizes, entries, evict, evict_with};
+pub use evict::{Beside, CacheEntry, EntryKind, Evicted, Eviction, Sizes, entries, evict, evict_beside, evict_with};
 pub use run::{BenchmarkRef, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run, newest_run};
 pub use scratch::Scratch;
 pub use uses::{Held, Uses};

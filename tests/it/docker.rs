@@ -12,6 +12,7 @@ mod command;
 mod deaths;
 mod inspected;
 mod killed;
+mod images;
 pub mod leftovers;
 mod limits;
 mod mounts;

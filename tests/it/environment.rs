@@ -378,3 +378,20 @@ async fn a_cancelled_preparation_leaves_nothing_half_made() {
     assert_eq!(result.unwrap_err().reason(), InfraReason::Interrupted);
     assert_eq!(fs_err::read_dir(room.folder.path().join("cache/layers-v1/shell-build")).unwrap().count(), 0);
 }
+
+#[test]
+fn a_python_that_is_too_old_is_no_toolchain_whoever_wants_it() {
+    let python = redgreen::environment::Definitions::load(&[]).unwrap().get("python").unwrap();
+    let probe = python.toolchain.probe.last().unwrap();
+    let asked = |version: &str| {
+        let script = format!("import sys\nsys.version_info = {version}\n{probe}");
+        let output = std::process::Command::new("python3").args(["-I", "-c", &script]).output().ok()?;
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        Some(serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    let Some(old) = asked("(3, 7, 16, 'final', 0)") else {
+        return crate::support::loudly("LEFT OUT, as there is no python3: a Python that is too old");
+    };
+    assert!(old["error"].as_str().is_some_and(|error| error.contains("3.7") && error.contains("3.8")), "{old}");
+    assert_eq!(asked("(3, 8, 0, 'final', 0)").unwrap()["version"], "3.8.0");
+}

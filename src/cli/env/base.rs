@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use comfy_table::Table;
 use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
+use super::stop::stoppable;
 use crate::cli::common::{self, CacheOption};
 use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
@@ -69,15 +69,7 @@ pub(super) fn run(args: Args) -> Outcome {
             .into());
     }
     let runtime = runtime()?;
-    let cancel = CancellationToken::new();
-    let interrupt = {
-        let cancel = cancel.clone();
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                cancel.cancel();
-            }
-        })
-    };
+    let (cancel, interrupt) = stoppable(&runtime);
     let _context = runtime.enter();
     let mut made: Vec<(String, Base, bool)> = Vec::new();
     for name in &args.names {

@@ -6,8 +6,7 @@ use std::time::{Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::cli::bounds::PhaseOption;
-use crate::cli::common::{self, CacheOption, RepositoryOptions};
+use crate::cli::common;
 use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
 use crate::cli::{Outcome, runtime, score};
@@ -19,7 +18,8 @@ use crate::sandbox::Limits;
 use crate::stage::score::{EnvironmentEnd, EnvironmentEvent, Look, Services, build_environments};
 
 use super::display::Display;
-use super::{chosen, plan};
+use super::stop::asked_to_stop;
+use super::{chosen, chosen::PlaceOptions, plan};
 
 /// Find, fetch, build and prove the environments of a benchmark's instances, so that scoring needs no network.
 ///
@@ -37,10 +37,6 @@ pub(super) struct Args {
     /// Only instances whose id matches; may be repeated.
     #[arg(long, short = 'i', value_name = "GLOB")]
     instances: Vec<String>,
-    /// Environments by hand, as lines `{"repo": "owner/name", "commits": ["1a2b3c", "from..to"], "environment": {…}}`;
-    /// the longest prefix wins, and what is found is taken at its word.
-    #[arg(long, value_name = "FILE")]
-    overrides: Option<PathBuf>,
     /// Environments made at once [default: the number of processors].
     #[arg(long, short = 'j', value_name = "N", value_parser = score::parse_jobs)]
     jobs: Option<u32>,
@@ -50,10 +46,6 @@ pub(super) struct Args {
     /// Find and prove again what is on record.
     #[arg(long)]
     redo: bool,
-    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
-    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
-    #[arg(long)]
-    as_of_commit: bool,
     /// Changes of failed recipes to try for one instance; 0 for none [default: 3].
     #[arg(long, value_name = "N")]
     repairs: Option<u32>,
@@ -62,18 +54,8 @@ pub(super) struct Args {
     /// sandbox, without network.
     #[arg(long, value_name = "COMMAND")]
     repairer: Option<String>,
-    /// Where to build: `local` (the embedded sandbox, the default), `docker`, or `none` (no isolation; only when typed).
-    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
-    sandbox: Option<String>,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
     #[command(flatten)]
-    phases: PhaseOption,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
+    places: PlaceOptions,
     /// Print JSON.
     #[arg(long)]
     json: bool,
@@ -99,19 +81,7 @@ pub(super) fn run(args: Args) -> Outcome {
             .hint(format!("`redgreen check {}` tells what the folder holds", args.bench.display()))
             .into());
     }
-    let phases = args.phases.resolve(&layers)?;
-    let mut services = common::services(
-        &layers,
-        &args.cache,
-        &args.repositories,
-        &args.definitions,
-        args.sandbox.clone(),
-        &phases,
-        &bench,
-    )?;
-    if args.overrides.is_some() {
-        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
-    }
+    let mut services = args.places.services(&bench)?;
     if args.dry_run {
         let surveys = chosen::survey_all(&services, &instances, Look::Through);
         return plan::show(&surveys, args.json, &printer);
@@ -173,9 +143,6 @@ fn settle_repairs(args: &Args, services: &mut Services) {
     });
     // Nobody else has them yet.
     if let Some(environments) = Arc::get_mut(&mut services.environments) {
-        if args.as_of_commit {
-            environments.set_as_of_commit();
-        }
         if let Some(repairs) = args.repairs {
             environments.set_repairs(repairs);
         }
@@ -187,14 +154,7 @@ fn settle_repairs(args: &Args, services: &mut Services) {
 
 /// A build is long: the first signal ends what runs. What was finished is kept.
 async fn stop_on_signal(scheduler: Scheduler) {
-    use tokio::signal::unix::{SignalKind, signal};
-    let signals = [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()].map(signal);
-    let [Ok(mut interrupt), Ok(mut terminate), Ok(mut hangup)] = signals else { return };
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-        _ = hangup.recv() => {}
-    }
+    asked_to_stop().await;
     scheduler.drain.cancel();
     scheduler.stop.cancel();
 }

@@ -8,6 +8,7 @@ use super::chosen::ChosenOptions;
 use crate::cli::Outcome;
 use crate::cli::error::Status;
 use crate::cli::printer::Printer;
+use crate::model::Digest;
 use crate::report::counted;
 use crate::stage::score::{Look, Standing, Survey};
 
@@ -46,11 +47,10 @@ pub(super) fn run(args: Args) -> Outcome {
         for survey in surveys.iter().filter(|survey| survey.standing != Standing::Ready) {
             text.push_str(&format!("{}: {}: {}\n", survey.instance_id, word(survey.standing), survey.reason));
         }
-        for (base, there) in bases(&surveys).iter().filter(|(_, there)| !**there) {
-            text.push_str(&format!(
-                "base {base}: missing{}\n",
-                if *there { "" } else { ": `redgreen env base` makes it" }
-            ));
+        for (base, _) in bases(&surveys).iter().filter(|(_, there)| !**there) {
+            // One that was known by what is in it has no name here.
+            let makes = if base.parse::<Digest>().is_ok() { "build BENCH".to_owned() } else { format!("base {base}") };
+            text.push_str(&format!("base {base}: missing: `redgreen env {makes}` makes it\n"));
         }
         let count = counted(surveys.len() as u64, "environment");
         text.push_str(&format!(

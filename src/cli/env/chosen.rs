@@ -1,6 +1,7 @@
 //! What verbs that look at environments share: a benchmark, the chosen instances, where things are.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::cli::bounds::PhaseOption;
 use crate::cli::common::{self, CacheOption, RepositoryOptions};
@@ -33,6 +34,14 @@ pub(super) struct PlaceOptions {
     /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
     #[arg(long, value_name = "DIR", help_heading = "Where things are")]
     pub definitions: Vec<PathBuf>,
+    /// Environments by hand, as lines `{"repo": "owner/name", "commits": ["1a2b3c", "from..to"], "environment": {…}}`;
+    /// the longest prefix wins, and what is found is taken at its word.
+    #[arg(long, value_name = "FILE")]
+    pub overrides: Option<PathBuf>,
+    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
+    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
+    #[arg(long)]
+    pub as_of_commit: bool,
     #[command(flatten)]
     pub phases: PhaseOption,
     #[command(flatten)]
@@ -46,8 +55,18 @@ impl PlaceOptions {
     pub fn services(&self, bench: &std::path::Path) -> Result<Services, CliError> {
         let layers = common::layers()?;
         let phases = self.phases.resolve(&layers)?;
-        let sandbox = self.sandbox.clone();
-        common::services(&layers, &self.cache, &self.repositories, &self.definitions, sandbox, &phases, bench)
+        let (cache, repositories, sandbox) = (&self.cache, &self.repositories, self.sandbox.clone());
+        let mut services = common::services(&layers, cache, repositories, &self.definitions, sandbox, &phases, bench)?;
+        if self.overrides.is_some() {
+            services.overrides = Arc::new(common::overrides(&layers, self.overrides.as_deref())?);
+        }
+        // Nobody else has them yet.
+        if self.as_of_commit
+            && let Some(environments) = Arc::get_mut(&mut services.environments)
+        {
+            environments.set_as_of_commit();
+        }
+        Ok(services)
     }
 }
 

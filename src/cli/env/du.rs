@@ -12,12 +12,16 @@ use crate::cli::printer::Printer;
 use crate::engine::size;
 use crate::environment::made;
 use crate::report::counted;
+use crate::sandbox::docker::{ImageKind, OwnImages};
 use crate::store::{CacheEntry, EntryKind, cache, entries};
+
+use super::images::{self, EngineOption, evictable};
 
 /// Tell what takes how much of the cache: by kind, and by benchmark.
 ///
 /// What several instances share is counted once. What a benchmark takes is told of those of its instances whose
-/// environments were made in this cache.
+/// environments were made in this cache. Where a container engine answers, redgreen's images in it are told of, too; they
+/// lie with the engine, and are no part of the cache's sum.
 ///
 /// Example: redgreen env du BENCH
 #[derive(Debug, clap::Args)]
@@ -25,6 +29,8 @@ pub(super) struct Args {
     /// Benchmark folders to tell the part of.
     #[arg(value_name = "BENCH")]
     benches: Vec<PathBuf>,
+    #[command(flatten)]
+    engine: EngineOption,
     #[command(flatten)]
     cache: CacheOption,
     /// Print JSON.
@@ -48,6 +54,7 @@ pub(super) fn run(args: Args) -> Outcome {
         parts.push(Part::of(&cache, bench, &printer)?);
     }
     let in_use = sum(&mut all.iter().filter(|entry| entry.in_use));
+    let held = args.engine.images()?;
     if args.json {
         printer.value(&json!({
             "cache": cache,
@@ -58,6 +65,7 @@ pub(super) fn run(args: Args) -> Outcome {
                 json!({"kind": kind, "of": of, "entries": count, "bytes": bytes})
             }).collect::<Vec<_>>(),
             "other_bytes": total.saturating_sub(whole),
+            "engine": held.as_ref().map(|held| engine_json(held, &all)),
             "benchmarks": parts.iter().map(|part| part.json(&all, &parts)).collect::<Vec<_>>(),
         }))?;
         return Ok(Status::Done);
@@ -77,11 +85,42 @@ pub(super) fn run(args: Args) -> Outcome {
         size(total.max(whole)),
         size(in_use)
     ));
+    if let Some(held) = &held {
+        text.push_str(&engine_text(held));
+    }
     for part in &parts {
         text.push_str(&part.text(&all, &parts));
     }
     printer.data(&text)?;
     Ok(Status::Done)
+}
+
+/// Our images at an engine, for machines.
+fn engine_json(held: &OwnImages, entries: &[CacheEntry]) -> Value {
+    let decided = evictable(held, entries);
+    let rows = held.images.iter().map(|image| {
+        let beside = decided.iter().find(|(known, _)| known.id == image.id).map(|(_, beside)| beside);
+        images::row(image, beside)
+    });
+    json!({
+        "address": held.address,
+        "bytes": held.images.iter().map(|image| image.bytes).fold(0, u64::saturating_add),
+        "images": rows.collect::<Vec<_>>(),
+    })
+}
+
+/// Our images at an engine, for people; nothing where there are none.
+fn engine_text(held: &OwnImages) -> String {
+    let mut text = String::new();
+    for (kind, what) in [(ImageKind::Base, "bases"), (ImageKind::Environment, "environments")] {
+        let of_kind: Vec<u64> =
+            held.images.iter().filter(|image| image.kind == kind).map(|image| image.bytes).collect();
+        if !of_kind.is_empty() {
+            let bytes = of_kind.iter().fold(0, |sum: u64, bytes| sum.saturating_add(*bytes));
+            text.push_str(&format!("  {:>9}  {:>6}  images of {what}\n", size(bytes), of_kind.len()));
+        }
+    }
+    if text.is_empty() { text } else { format!("engine: {}\n{text}", held.address) }
 }
 
 /// Entries and bytes by kind; layers by their own kind, too.

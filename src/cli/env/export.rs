@@ -2,10 +2,9 @@
 
 use std::path::PathBuf;
 
-use tokio_util::sync::CancellationToken;
-
 use super::base::failed;
 use super::chosen::ChosenOptions;
+use super::stop::stoppable;
 use crate::cli::common;
 use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
@@ -39,6 +38,17 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
     let out = common::absolute(&args.out)?;
+    // All else takes minutes.
+    if let Some(folder) = out.parent().filter(|folder| !folder.is_dir()) {
+        return Err(CliError::usage(format!("there is no folder `{}` to write the archive into", folder.display()))
+            .hint("make it, or name another place with `--out`")
+            .into());
+    }
+    if out.is_dir() {
+        return Err(
+            CliError::usage(format!("`{}` is a folder; name the archive's file with `--out`", out.display())).into()
+        );
+    }
     let chosen = args.chosen.chosen(&printer)?;
     let mut services = args.chosen.places.services(&common::absolute(&args.chosen.bench)?)?;
     // Who exports wants what others can stand on. Nobody else has them yet.
@@ -46,15 +56,7 @@ pub(super) fn run(args: Args) -> Outcome {
         environments.set_makes_bases();
     }
     let runtime = runtime()?;
-    let cancel = CancellationToken::new();
-    let interrupt = {
-        let cancel = cancel.clone();
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                cancel.cancel();
-            }
-        })
-    };
+    let (cancel, interrupt) = stoppable(&runtime);
     let mut items = Vec::new();
     for (number, (instance, comments)) in chosen.iter().enumerate() {
         let id = &instance.instance_id;

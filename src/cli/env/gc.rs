@@ -11,13 +11,19 @@ use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
 use crate::cli::settings::parse_size;
 use crate::engine::size;
-use crate::store::{CacheEntry, Evicted, Eviction, evict};
+use crate::sandbox::docker::OwnImage;
+use crate::store::{Beside, CacheEntry, Evicted, Eviction, evict, evict_beside};
+
+use super::images::{self, EngineOption, evictable};
 
 /// Delete from the cache what was not used for longest, by size or by age.
 ///
 /// Layers, bases, trees and clones go, the one that was not used for longest first, until the cache has the size of `--to`, or
 /// else the one of its limit (`--cache-limit`). With `--older-than` only what nothing used for so long goes. What a live
 /// process uses or makes always stays, and bases whose archive somebody handed in. What is needed again is made again.
+///
+/// Images that were made from bases in a container engine, where one answers, count and go in the same order: as
+/// their base was used. Images without redgreen's label and names are left alone, and loaded environments.
 ///
 /// Example: redgreen env gc --to 20G --dry-run
 #[derive(Debug, clap::Args)]
@@ -32,6 +38,8 @@ pub(super) struct Args {
     /// Only say what would go.
     #[arg(long)]
     dry_run: bool,
+    #[command(flatten)]
+    engine: EngineOption,
     #[command(flatten)]
     cache: CacheOption,
     /// Print JSON.
@@ -74,8 +82,25 @@ pub(super) fn run(args: Args) -> Outcome {
             .into());
     }
     let eviction = Eviction { older_than: args.older_than, to, dry_run: args.dry_run };
-    let evicted = evict_from(&cache, &eviction)?;
+    let held = args.engine.images()?;
+    let beside = match &held {
+        Some(held) => evictable(held, &images::entries_of(&cache)?),
+        None => Vec::new(),
+    };
+    let evicted = {
+        let places: Vec<Beside> = beside.iter().map(|(_, one)| *one).collect();
+        let mut take = |place: usize| match (&held, beside.get(place)) {
+            (Some(held), Some((image, _))) => held.remove(image).map_err(|error| error.to_string()),
+            _ => Ok(false),
+        };
+        evict_beside(&cache, &eviction, SystemTime::now(), &places, &mut take)?
+    };
+    let chosen = |places: &[usize]| places.iter().filter_map(|place| beside.get(*place)).collect::<Vec<_>>();
+    let (gone_images, used_images) = (chosen(&evicted.gone_beside), chosen(&evicted.in_use_beside));
     if args.json {
+        let rows = |images: &[&(&OwnImage, Beside)]| -> Vec<Value> {
+            images.iter().map(|(image, one)| images::row(image, Some(one))).collect()
+        };
         printer.value(&json!({
             "cache": cache,
             "dry_run": args.dry_run,
@@ -84,10 +109,16 @@ pub(super) fn run(args: Args) -> Outcome {
             "gone": evicted.gone.iter().map(row).collect::<Vec<_>>(),
             "in_use": evicted.in_use,
             "kept": evicted.kept,
+            "engine": held.as_ref().map(|held| json!({
+                "address": held.address,
+                "gone": rows(&gone_images),
+                "in_use": rows(&used_images),
+            })),
             "problems": evicted.problems,
         }))?;
     } else {
-        printer.data(&text(&cache, &evicted, &eviction))?;
+        let images: Vec<&OwnImage> = gone_images.iter().map(|(image, _)| *image).collect();
+        printer.data(&text(&cache, &evicted, &images, &eviction))?;
     }
     problems(&evicted)?;
     Ok(Status::Done)
@@ -98,14 +129,18 @@ fn row(entry: &CacheEntry) -> Value {
     json!({"kind": entry.kind, "path": entry.path, "bytes": entry.bytes, "last_used": last_used})
 }
 
-fn text(cache: &Path, evicted: &Evicted, eviction: &Eviction) -> String {
+fn text(cache: &Path, evicted: &Evicted, images: &[&OwnImage], eviction: &Eviction) -> String {
     let mut out = format!("cache: {}\n", cache.display());
     for entry in &evicted.gone {
         let path = entry.path.strip_prefix(cache).unwrap_or(&entry.path).display();
         out.push_str(&format!("  {:>9}  {:<10}  {path}\n", size(entry.bytes), entry.kind.as_str()));
     }
+    for image in images {
+        let name = images::name(image);
+        out.push_str(&format!("  {:>9}  {:<10}  {name}\n", size(image.bytes), "image"));
+    }
     let (before, after) = (size(evicted.before), size(evicted.after));
-    let count = evicted.gone.len();
+    let count = evicted.gone.len() + images.len();
     let entries = if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
     let word = if eviction.dry_run { "would go" } else { "deleted" };
     out.push_str(&format!("{entries} {word}: {before} before, {after} after{}\n", in_use(evicted)));
@@ -125,7 +160,7 @@ pub(in crate::cli) fn evict_from(cache: &Path, eviction: &Eviction) -> Result<Ev
 
 /// What is said of entries that stay as somebody uses them.
 pub(in crate::cli) fn in_use(evicted: &Evicted) -> String {
-    match evicted.in_use.len() {
+    match evicted.in_use.len() + evicted.in_use_beside.len() {
         0 => String::new(),
         1 => "; 1 entry stays, as a live process uses it".to_owned(),
         count => format!("; {count} entries stay, as live processes use them"),

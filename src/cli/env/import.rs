@@ -2,9 +2,8 @@
 
 use std::path::PathBuf;
 
-use tokio_util::sync::CancellationToken;
-
 use super::export::of_transfer;
+use super::stop::stoppable;
 use crate::cli::common::{self, CacheOption};
 use crate::cli::error::{CliError, Status};
 use crate::cli::printer::Printer;
@@ -44,15 +43,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let folders = common::definitions(&layers, &[])?;
     let environments = common::environments(&cache, true, &folders, &PhaseLimits::default(), sandbox, (None, None))?;
     let runtime = runtime()?;
-    let cancel = CancellationToken::new();
-    let interrupt = {
-        let cancel = cancel.clone();
-        runtime.spawn(async move {
-            if tokio::signal::ctrl_c().await.is_ok() {
-                cancel.cancel();
-            }
-        })
-    };
+    let (cancel, interrupt) = stoppable(&runtime);
     let _context = runtime.enter();
     let say = |text: &str| printer.note(text);
     let imported = environments.import(&file, scratch.path(), &say, &cancel);

@@ -9,10 +9,12 @@ mod display;
 mod du;
 mod export;
 pub(super) mod gc;
+mod images;
 mod import;
 mod list;
 mod plan;
 mod shell;
+mod stop;
 
 use clap::Subcommand;
 

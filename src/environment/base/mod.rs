@@ -35,5 +35,5 @@ pub use front::{BaseSettings, BaseState, Bases, Listed};
 pub(super) use host::missing_packages;
 pub use lock::{BaseLock, LockedBase};
 pub use recipe::{Recipe, Source};
-pub use shelf::{Base, BaseRecord};
+pub use shelf::{Base, BaseRecord, content_of};
 pub(super) use toolchain::find as find_toolchain;

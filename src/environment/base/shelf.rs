@@ -92,6 +92,12 @@ impl Base {
     }
 }
 
+/// The digest of what is in the base that lies in this folder of a cache; `None` where no whole one lies there.
+pub fn content_of(folder: &Path) -> Option<Digest> {
+    let record: BaseRecord = serde_json::from_str(&fs_err::read_to_string(folder.join(MARKER)).ok()?).ok()?;
+    (record.schema == SCHEMA).then_some(record.content)
+}
+
 /// All bases of a cache.
 #[derive(Debug)]
 pub struct Shelf {

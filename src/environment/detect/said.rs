@@ -1,11 +1,11 @@
 //! What a project says about the version it wants: the sources of a definition, read from a tree.
 
-use regex::Regex;
 use serde_json::Value;
 
 use super::range::numbers;
 use super::tree::{Tree, TreeFile};
 use crate::environment::detection::{VersionDefinition, VersionKind, VersionSource};
+use crate::environment::pattern::compiled;
 
 /// How many values of one source are looked at.
 const MAX_VALUES: usize = 256;
@@ -52,7 +52,7 @@ fn of_source(source: &VersionSource, tree: Tree<'_>) -> Vec<Said> {
 
 /// The values that a file holds, and the line of the first.
 fn values(source: &VersionSource, file: &TreeFile) -> (Vec<String>, Option<usize>) {
-    let compile = |pattern: &Option<String>| pattern.as_deref().and_then(|p| Regex::new(p).ok());
+    let compile = |pattern: &Option<String>| pattern.as_deref().and_then(compiled);
     let pattern = compile(&source.pattern);
     let mut found: Vec<(String, Option<usize>)> = Vec::new();
     if source.key.is_empty() {
@@ -108,17 +108,8 @@ fn unglued(text: &str) -> String {
 /// The text, or list of texts, at a key of a TOML or JSON file. Where a table stands (poetry's long form) its `version`
 /// is meant.
 fn texts_at(file: &TreeFile, key: &[String]) -> Vec<String> {
-    let value: Option<Value> = if file.path.ends_with(".json") {
-        serde_json::from_str(&file.text).ok()
-    } else {
-        file.text.parse::<toml::Table>().ok().and_then(|table| serde_json::to_value(table).ok())
-    };
-    let mut at = value.as_ref();
-    for part in key {
-        at = at.and_then(|value| value.get(part));
-    }
-    match at {
-        Some(Value::String(text)) => vec![text.clone()],
+    match file.value(key) {
+        Some(Value::String(text)) => vec![text],
         Some(Value::Number(number)) => vec![number.to_string()],
         Some(Value::Array(items)) => {
             items.iter().filter_map(Value::as_str).take(MAX_VALUES).map(str::to_owned).collect()

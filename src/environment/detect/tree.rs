@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use fs_err::os::unix::fs::OpenOptionsExt as _;
+use serde_json::Value;
 
 /// The largest file that is looked into, in bytes.
 const MAX_FILE: u64 = 1024 * 1024;
@@ -42,6 +43,11 @@ impl Tree<'_> {
         let mut bytes = Vec::new();
         file.take(MAX_FILE).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// What a TOML or JSON file has at a key, if it can be read and has something there.
+    pub fn value(&self, path: &str, key: &[String]) -> Option<Value> {
+        TreeFile { path: path.to_owned(), text: self.read(path)? }.value(key)
     }
 
     /// The files that a path with `*` in its last part stands for, sorted by name.
@@ -84,6 +90,19 @@ impl Tree<'_> {
             }
         }
         Some(place)
+    }
+}
+
+impl TreeFile {
+    /// What it has at a key: JSON where its name says so, else TOML.
+    pub fn value(&self, key: &[String]) -> Option<Value> {
+        let value: Value = if self.path.ends_with(".json") {
+            serde_json::from_str(&self.text).ok()?
+        } else {
+            serde_json::to_value(self.text.parse::<toml::Table>().ok()?).ok()?
+        };
+        let at = key.iter().try_fold(&value, |value, part| value.get(part))?;
+        (!at.is_null()).then(|| at.clone())
     }
 }
 

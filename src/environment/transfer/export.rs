@@ -19,6 +19,7 @@ use crate::environment::archive::oci::{
 use crate::environment::archive::{Part, TarWriter, Tree, sha256};
 use crate::environment::{Base, Environments, Prepared};
 use crate::model::{Digest, InstanceId};
+use crate::sandbox::docker::ENVIRONMENT;
 use crate::sandbox::{Mount, Root, WORKSPACE};
 
 /// The one time that images were made at.
@@ -155,7 +156,7 @@ impl Writer<'_> {
         let tag = tag(item.instance_id.as_str(), &prepared.digest);
         let labels = BTreeMap::from([
             ("redgreen.instance".to_owned(), item.instance_id.to_string()),
-            ("redgreen.environment".to_owned(), prepared.digest.to_string()),
+            (ENVIRONMENT.to_owned(), prepared.digest.to_string()),
             ("redgreen.version".to_owned(), env!("CARGO_PKG_VERSION").to_owned()),
         ]);
         let platform =

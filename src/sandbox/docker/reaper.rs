@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
+use bollard::models::ImageSummary;
 use bollard::query_parameters::{
     ListContainersOptionsBuilder, ListImagesOptionsBuilder, ListVolumesOptionsBuilder, RemoveImageOptions,
     RemoveVolumeOptions,
@@ -12,6 +13,7 @@ use futures_util::StreamExt;
 use super::container;
 use super::engine::{CALL, Engine, EngineError, call};
 use super::label::{BASE, OWNER, is_leftover, now};
+use super::own_images::is_base_name;
 use crate::sandbox::local::Identity;
 
 /// How many things are removed at once.
@@ -119,7 +121,9 @@ async fn failures<F: Future<Output = Result<(), EngineError>>>(
 pub async fn base_images(engine: &Engine) -> Result<Vec<BaseImage>, EngineError> {
     let options = ListImagesOptionsBuilder::new().filters(&HashMap::from([("label", vec![BASE])])).build();
     let images = call("list images", CALL, engine.docker.list_images(Some(options))).await?;
-    let made = images.into_iter().map(|image| BaseImage {
+    // An image that somebody built on one of ours has its label, too, and a name of theirs.
+    let ours = |image: &ImageSummary| image.repo_tags.iter().all(|name| is_base_name(name));
+    let made = images.into_iter().filter(ours).map(|image| BaseImage {
         id: image.id,
         names: image.repo_tags,
         created: image.created,

@@ -1,9 +1,10 @@
 //! The environments of many instances, several at once.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::task::JoinSet;
+use tokio::task::{self, JoinError, JoinSet};
 
 use super::environment::{BuiltEnvironment, NotBuilt, build_environment};
 use super::prepare::{Unavailable, interrupted};
@@ -46,11 +47,12 @@ pub async fn build_environments(
     tell: TellEnvironments,
 ) -> Vec<EnvironmentEnd> {
     let mut tasks = JoinSet::new();
-    let count = instances.len();
-    for (place, (instance, comments)) in instances.into_iter().enumerate() {
+    let mut order = Vec::new();
+    for (instance, comments) in instances {
+        let instance_id = instance.instance_id.clone();
         let (services, scheduler, tell) = (services.clone(), scheduler.clone(), tell.clone());
-        tasks.spawn(async move {
-            let instance_id = instance.instance_id.clone();
+        let of_instance = instance_id.clone();
+        let task = tasks.spawn(async move {
             let slot = scheduler.slot().await;
             let began = Instant::now();
             let result = if slot.is_some() {
@@ -67,17 +69,41 @@ pub async fn build_environments(
             };
             let end = EnvironmentEnd { instance_id, result, seconds: began.elapsed().as_secs_f64() };
             tell(&EnvironmentEvent::Ended(&end));
-            (place, end)
+            end
         });
+        order.push((task.id(), of_instance));
     }
-    let mut ends: Vec<Option<EnvironmentEnd>> = (0..count).map(|_| None).collect();
-    while let Some(done) = tasks.join_next().await {
-        // A task of ours that broke has no end; the others do.
-        if let Ok((place, end)) = done {
-            ends[place] = Some(end);
+    in_order(tasks, order, &tell).await
+}
+
+/// The ends of all tasks, in the order of `order`. One whose task broke ends, too: what goes in comes out.
+async fn in_order(
+    mut tasks: JoinSet<EnvironmentEnd>,
+    order: Vec<(task::Id, InstanceId)>,
+    tell: &TellEnvironments,
+) -> Vec<EnvironmentEnd> {
+    let began = Instant::now();
+    let mut ends: HashMap<task::Id, EnvironmentEnd> = HashMap::new();
+    let names: HashMap<task::Id, &InstanceId> = order.iter().map(|(id, name)| (*id, name)).collect();
+    let broken = |id: &task::Id, error: &JoinError| {
+        let instance_id = (*names.get(id)?).clone();
+        let detail = format!("a task of ours broke while it made the environment of {instance_id}: {error}");
+        let why = Unavailable::new_without_cause(InfraReason::Sandbox, detail);
+        let seconds = began.elapsed().as_secs_f64();
+        Some(EnvironmentEnd { instance_id, result: Err(Box::new(why.into())), seconds })
+    };
+    while let Some(done) = tasks.join_next_with_id().await {
+        match done {
+            Ok((id, end)) => drop(ends.insert(id, end)),
+            Err(error) => {
+                if let Some(end) = broken(&error.id(), &error) {
+                    tell(&EnvironmentEvent::Ended(&end));
+                    ends.insert(error.id(), end);
+                }
+            }
         }
     }
-    ends.into_iter().flatten().collect()
+    order.iter().filter_map(|(id, _)| ends.remove(id)).collect()
 }
 
 fn not_started(scheduler: &Scheduler) -> Unavailable {
@@ -91,5 +117,41 @@ impl EnvironmentEnd {
     /// Whether it was broken off, or never begun, as somebody asked to stop.
     pub fn is_interrupted(&self) -> bool {
         self.result.as_ref().is_err_and(|not| not.why.class == InfraReason::Interrupted)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_instance_whose_task_breaks_ends_as_infra_in_its_place() {
+        let ids = ["o__r-1@0123abc", "o__r-2@0123abc", "o__r-3@0123abc"].map(|id| id.parse::<InstanceId>().unwrap());
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let tell: TellEnvironments = {
+            let told = told.clone();
+            Arc::new(move |event| match event {
+                EnvironmentEvent::Ended(end) => told.lock().unwrap().push(end.instance_id.clone()),
+                _ => panic!("{event:?}"),
+            })
+        };
+        let mut tasks = JoinSet::new();
+        let spawned = ids.iter().cloned().enumerate().map(|(place, instance_id)| {
+            let id = instance_id.clone();
+            let task = tasks.spawn(async move {
+                assert_ne!(place, 1, "it breaks");
+                EnvironmentEnd { instance_id, result: Err(Box::new(interrupted().into())), seconds: 1.0 }
+            });
+            (task.id(), id)
+        });
+        let order: Vec<_> = spawned.collect();
+        let ends = in_order(tasks, order, &tell).await;
+        assert_eq!(ends.iter().map(|end| end.instance_id.clone()).collect::<Vec<_>>(), ids);
+        let why = &ends[1].result.as_ref().unwrap_err().why;
+        assert_eq!(why.class, InfraReason::Sandbox);
+        assert!(why.detail.contains("o__r-2@0123abc") && why.detail.contains("panicked"), "{}", why.detail);
+        assert_eq!(*told.lock().unwrap(), ids[1..2]);
     }
 }

@@ -33,6 +33,7 @@ impl<'a> Grounds<'a> {
             "limits": settings.limits,
             "isolation": services.sandbox.isolation(),
             "overrides": *services.overrides,
+            "as_of_commit": services.environments.is_as_of_commit(),
             "reporters": Reporters::digest(),
         }));
         Some(Self { services, bench_root, command })
@@ -43,10 +44,11 @@ impl<'a> Grounds<'a> {
         let instance = &job.instance;
         let definition =
             |language: &str| self.services.environments.definitions().get(language).ok().map(|d| d.digest());
-        // Of one that has to be found, all definitions decide.
+        // Of one that has to be found all definitions decide; of one by hand, which may be of another language than the
+        // instance's own, any of them may.
         let environment = match &instance.environment {
-            Some(spec) => definition(&spec.language),
-            None => Some(self.services.environments.definitions_digest().clone()),
+            Some(spec) if self.services.overrides.is_empty() => definition(&spec.language),
+            _ => Some(self.services.environments.definitions_digest().clone()),
         };
         let whole = digest_json(&json!([self.command, instance, environment]));
         job.comments

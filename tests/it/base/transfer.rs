@@ -195,9 +195,25 @@ fn a_container_engine_loads_an_archive_and_its_container_has_it_all() {
     let script =
         "pwd; cat /etc/os-release built.txt /env/deps/one; ls /env/deps/sub; test -x bin/rotate || ls bin; echo $DEPS";
     let ran = docker(&["run", "--rm", "--network", "none", tags[0], "sh", "-c", script]).unwrap();
+    // It is told of, and never taken away: nobody can make it again but who has the archive.
+    let engine = |verb: &[&str]| {
+        let mut command = room.command(&[&["env"], verb, &["--sandbox", "docker", "--json"]].concat());
+        match host("DOCKER_HOST") {
+            Some(at) => command.env("DOCKER_HOST", at),
+            None => command.env_remove("DOCKER_HOST"),
+        };
+        Ran::of(command.output().unwrap()).json()["engine"].clone()
+    };
+    let (du, gc) = (engine(&["du"]), engine(&["gc", "--to", "0", "--dry-run"]));
     for tag in &tags {
         docker(&["rmi", tag]);
     }
+    let kind = |rows: &Value| {
+        let rows = rows.as_array().unwrap().iter();
+        rows.filter(|row| row["names"][0] == tags[0]).map(|row| row["kind"].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(kind(&du["images"]), ["environment"], "{du:#}");
+    assert_eq!((kind(&gc["gone"]), kind(&gc["in_use"])), (Vec::new(), Vec::new()), "{gc:#}");
     assert!(loaded.status.success(), "{}", String::from_utf8_lossy(&loaded.stderr));
     let stdout = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(
@@ -216,6 +232,9 @@ fn an_environment_of_the_host_is_exported_on_a_base() {
     let ran = room.run(&arguments).exits(3);
     assert!(ran.stderr.contains("redgreen env base debian-12"), "{}", ran.stderr);
     assert!(!Path::new(&room.place.join("x.tar")).exists());
+    // What is wrong with the place is said before anything is made.
+    let nowhere = room.run(&["env", "export", "bench", "--out", "nowhere/x.tar"]).exits(2);
+    assert!(nowhere.stderr.contains("nowhere` to write the archive into"), "{}", nowhere.stderr);
     room.tiny();
     room.run(&[&arguments[..], &["--base", "tiny"]].concat()).exits(0);
 }

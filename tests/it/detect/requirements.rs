@@ -50,6 +50,13 @@ fn python_projects_by_their_metadata() {
         &[("setup.cfg", cfg), ("setup.py", "from setuptools import setup\nsetup()")],
         &["a", "b>1", "t", "pytest"],
     );
+    let one_line = "[metadata]\nname = o\n[options]\ninstall_requires = a; b>1; python_version<'9'; c\n\
+                    [options.extras_require]\ntest = pytest; t\n";
+    wants(
+        "tests",
+        &[("setup.cfg", one_line), ("setup.py", "from setuptools import setup\nsetup()")],
+        &["a", "b>1; python_version<'9'", "c", "pytest", "t"],
+    );
     let dynamic = "[project]\nname = 'o'\ndynamic = ['dependencies']\n\
                    [tool.setuptools.dynamic]\ndependencies = {file = ['req/in.txt']}\n";
     wants(

@@ -155,3 +155,41 @@ fn what_several_benchmarks_share_is_counted_once() {
         "{text}"
     );
 }
+
+#[test]
+fn what_looks_ahead_knows_the_environments_by_hand_and_the_day_as_a_build_does() {
+    let place = Place::new();
+    let bench = Bench::new(&place, 1, &[("a", "a\n")], |_| json!({"language": "heavy", "packages": ["big"]}));
+    let by_hand = json!({"repo": "truth/many", "environment": {"language": "heavy", "packages": ["other"]}});
+    fs_err::write(place.join("environments.jsonl"), format!("{by_hand}\n")).unwrap();
+    let given = ["--overrides", "environments.jsonl"];
+    let run = |verb: &[&str], more: &[&str]| bench.run(&[&["env"], verb, more].concat());
+    run(&["build", "bench"], &given).exits(0);
+    let check = |more: &[&str]| run(&["check", "bench", "--json"], more).json();
+    assert_eq!(standings(&check(&given)), ["ready"]);
+    assert_eq!(standings(&check(&[])), ["stale"]);
+    let to_make = |verb: &[&str], more: &[&str]| run(verb, more).exits(0).json()["to_make"]["layers"].clone();
+    for verb in [&["plan", "bench", "--json"][..], &["build", "bench", "--dry-run", "--json"]] {
+        assert_eq!((to_make(verb, &given), to_make(verb, &[])), (json!(0), json!(1)), "{verb:?}");
+        // This language knows no days, which would be said of a build, too.
+        let dated = run(verb, &["--as-of-commit"]).json();
+        assert_eq!(dated["instances"][0]["standing"], "unavailable", "{dated:#}");
+        assert!(dated["instances"][0]["reason"].as_str().unwrap().contains("[as_of]"), "{dated:#}");
+    }
+    assert_eq!(standings(&check(&["--as-of-commit"])), ["unavailable"]);
+}
+
+#[test]
+fn a_toolchain_that_many_want_at_once_is_asked_once() {
+    let place = Place::new();
+    let bench = Bench::new(&place, 4, &[("a", "a\n")], |_| json!({"language": "heavy", "packages": ["big"]}));
+    let asked = place.join("asked");
+    place.edit("definitions/heavy.toml", |text| {
+        text.replace(
+            "'''printf '{\"version\"",
+            &format!("'''echo >>{}; sleep 0.5; printf '{{\"version\"", asked.display()),
+        )
+    });
+    bench.run(&["env", "build", "bench", "--jobs", "4"]).exits(0);
+    assert_eq!(fs_err::read_to_string(&asked).unwrap().lines().count(), 1);
+}

@@ -1,8 +1,9 @@
 //! What is on record of an environment: made once, served from then on, made again when something changed.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use redgreen::environment::{EnvironmentRecord, SpecSource};
+use redgreen::environment::{EnvironmentRecord, Settings, SpecSource};
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, Package, nobody, package, usual};
@@ -77,15 +78,28 @@ async fn a_failure_of_the_repositorys_making_is_not_tried_again_until_something_
     assert_eq!(second.failure.lines, first.failure.lines);
     assert!(!second.log.is_empty());
 
-    // With another limit, or when it is asked for, it is.
+    // It is when that is asked for, and with other settings; with the same ones another process finds the record, too.
     let redo = {
         let request = yard.request(&project);
         yard.environments.accept(&request, true, &|_| {}, &CancellationToken::new()).await.unwrap_err()
     };
     assert!(!redo.cached);
-    let Some(mut patient) = Yard::with(name, |settings| settings.repairs = 7) else { return };
-    patient.folder = tempfile::tempdir().unwrap();
-    assert!(!patient.rejected(&project).await.cached);
+    let cache = yard.folder.path().join("cache");
+    let other = |edit: fn(&mut Settings)| {
+        let other = Yard::with(name, |settings| {
+            settings.cache.clone_from(&cache);
+            edit(settings);
+        });
+        other.unwrap()
+    };
+    assert!(other(|_| {}).rejected(&project).await.cached);
+    let edits: [fn(&mut Settings); 2] =
+        [|settings| settings.repairs += 4, |settings| settings.build_limits.wall += Duration::from_secs(1)];
+    for edit in edits {
+        assert!(!other(edit).rejected(&project).await.cached);
+        // What was found with them is on record in its turn.
+        assert!(other(edit).rejected(&project).await.cached);
+    }
 }
 
 #[tokio::test]
@@ -143,7 +157,7 @@ async fn a_tree_with_nothing_to_install_is_left_as_it_is() {
 #[tokio::test]
 async fn the_search_has_a_deadline_of_its_own() {
     let name = "the_search_has_a_deadline_of_its_own";
-    let Some(yard) = Yard::with(name, |settings| settings.search_deadline = std::time::Duration::ZERO) else { return };
+    let Some(yard) = Yard::with(name, |settings| settings.search_deadline = Duration::ZERO) else { return };
     let rejected = yard.rejected(&PLAIN).await;
     assert_eq!(rejected.failure.kind, redgreen::environment::FailureKind::Deadline, "{rejected:#?}");
     assert!(!record_file(&yard, &rejected.record).exists());

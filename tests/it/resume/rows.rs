@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use crate::support::Place;
+use serde_json::json;
+
+use crate::support::{Place, Ran, cells};
 
 const SHELL: [&str; 7] = ["score", "bench", "--denominator", "all", "--out", "run", "--json"];
 
@@ -83,4 +85,63 @@ fn a_report_of_the_very_same_records_stays() {
     assert!(!place.join("run/report/.made-of.json").exists());
     score(&place, &[]);
     assert_ne!(report(&place)["report.html"], redone["report.html"]);
+
+/// Scores in a room of its own, and dies when the first instance is ready. What is left then is what `report` says.
+fn dies(place: &Place, more: &[&str]) -> BTreeMap<(String, String, String), (String, String)> {
+    fs_err::create_dir_all(place.join("faults")).unwrap();
+    let mut command = place.command(&[&SHELL[..], &["--instances", "*rotate*", "--jobs", "1"], more].concat());
+    command.env("REDGREEN_FAULT_FOLDER", place.join("faults")).env("REDGREEN_FAULT", "score.instance.made:1");
+    let ran = Ran::of(command.output().unwrap());
+    assert_eq!(ran.code, None, "it dies\n{}", ran.stderr);
+    fs_err::remove_dir_all(place.join("faults")).unwrap();
+    cells(&place.run(&["report", "run", "--json"]).exits(0).json())
+}
+
+#[test]
+fn a_run_that_dies_leaves_no_answer_of_another_environment() {
+    let place = Place::with_bench();
+    fs_err::create_dir(place.join("definitions")).unwrap();
+    fs_err::write(place.join("definitions/tiny.toml"), include_str!("../crash/tiny.toml")).unwrap();
+    let override_with = |variables: serde_json::Value| {
+        let environment = json!({"language": "tiny", "packages": ["one", "two"], "variables": variables});
+        let line = json!({"repo": "lantern-example/rotate", "environment": environment});
+        fs_err::write(place.join("environments.jsonl"), format!("{line}\n")).unwrap();
+    };
+    override_with(json!({}));
+    let by_hand = ["--overrides", "environments.jsonl", "--definitions", "definitions"];
+    let count = |more: &[&str]| {
+        let all = [&SHELL[..], &["--instances", "*rotate*"], more].concat();
+        place.run(&all).exits(0).made_and_served()
+    };
+    let is_no_answer = |cells: BTreeMap<_, (String, String)>| {
+        let answered = cells.values().any(|(verdict, _)| verdict == "pass" || verdict == "fail");
+        assert!(!cells.is_empty() && !answered, "{cells:?}");
+    };
+    let is_an_answer = |cells: BTreeMap<_, (String, String)>| {
+        let known = cells.values().filter(|(verdict, _)| verdict == "pass" || verdict == "fail").count();
+        assert!(known * 2 > cells.len(), "{cells:?}");
+    };
+    let all = count(&by_hand).0;
+    assert!(all > 0);
+
+    // The same stays, other variables do not, nor does another definition of the language by hand: the instances' own
+    // is the shell's.
+    is_an_answer(dies(&place, &by_hand));
+    assert_eq!(count(&by_hand), (0, all));
+    override_with(json!({"ROTATE_KEEP": "3"}));
+    is_no_answer(dies(&place, &by_hand));
+    assert_eq!(count(&by_hand), (all, 0));
+    place.edit("definitions/tiny.toml", |text| text.replace("generated &&", "generated && true &&"));
+    is_no_answer(dies(&place, &by_hand));
+    assert_eq!(count(&by_hand), (all, 0));
+    override_with(json!({}));
+    place.edit("definitions/tiny.toml", |text| text.replace("generated && true &&", "generated &&"));
+    assert_eq!(count(&by_hand), (0, all));
+
+    // So with what is bounded by the commit's day.
+    let _ = count(&[]);
+    is_an_answer(dies(&place, &[]));
+    is_no_answer(dies(&place, &["--as-of-commit"]));
+    let _ = count(&["--as-of-commit"]);
+    is_an_answer(dies(&place, &["--as-of-commit"]));
 }
