@@ -12,6 +12,7 @@ use super::definition::Definition;
 use super::failure::Failure;
 use super::trouble::SpecChange;
 use crate::model::EnvironmentSpec;
+use crate::sandbox::Root;
 
 /// How many bytes of a log's end a repairer is shown.
 pub const LOG_TAIL: usize = 16 * 1024;
@@ -21,6 +22,9 @@ pub const LOG_TAIL: usize = 16 * 1024;
 pub struct RepairRequest {
     /// The recipe that failed.
     pub spec: EnvironmentSpec,
+    /// What it stands on: a command that repairs it stands there, too.
+    #[serde(skip)]
+    pub root: Root,
     /// The strategy that it came from.
     pub strategy: String,
     /// What went wrong.
