@@ -193,6 +193,16 @@ async fn what_left_the_cache_is_made_again_as_it_was() {
 /// A project that wants a version of Python that no machine has.
 const FUTURE: Project = Project { files: &[(".python-version", "3.77\n")], ..Project::named("future") };
 
+/// The definitions, with that version as one that was out for long; `more` is added at the end.
+fn definitions_of_the_future(folder: &std::path::Path, more: &str) -> Vec<std::path::PathBuf> {
+    let own = fs_err::read_to_string(crate::support::root().join("environments/python.toml")).unwrap();
+    let release = "[[version.release]]\nversion = \"3.77\"\ndate = \"2022-01-01\"\n\n";
+    let place = own.find("[[version.release]]").unwrap();
+    let text = format!("{}{release}{}{more}", &own[..place], &own[place..]);
+    fs_err::write(folder.join("python.toml"), text).unwrap();
+    vec![folder.to_owned()]
+}
+
 /// This machine's variables with a folder in front of the path.
 fn host_with(folder: &std::path::Path) -> HostVariables {
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
@@ -209,7 +219,9 @@ fn program(folder: &std::path::Path, name: &str, body: &str) {
 #[tokio::test]
 async fn the_wanted_version_is_taken_once_it_is_to_be_had() {
     let name = "the_wanted_version_is_taken_once_it_is_to_be_had";
-    let Some(yard) = Yard::new(name) else { return };
+    let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let definitions = definitions_of_the_future(own.path(), "");
+    let Some(yard) = Yard::with(name, |settings| settings.definitions = definitions.clone()) else { return };
     let request = yard.request(&FUTURE);
     let accepted = yard.accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
     assert_ne!(accepted.record.version.as_deref(), Some("3.77"));
@@ -218,13 +230,13 @@ async fn the_wanted_version_is_taken_once_it_is_to_be_had() {
     assert!(yard.accept(&request).await.unwrap().unwrap().cached);
 
     // Somebody installs it: this machine's Python under another number.
-    let folder = tempfile::tempdir().unwrap();
     let real = accepted.resolved.toolchain.executable.display().to_string();
     let body = format!("'{real}' \"$@\" | sed 's/\"version\": \"[0-9.]*\"/\"version\": \"3.77.0\"/'");
     program(folder.path(), "python3.77", &body);
     let cache = yard.folder.path().join("cache");
     let later = Yard::with(name, |settings| {
         settings.cache = cache;
+        settings.definitions = definitions;
         settings.host = host_with(folder.path());
     });
     let later = later.unwrap();
@@ -238,14 +250,13 @@ async fn the_wanted_version_is_taken_once_it_is_to_be_had() {
 #[tokio::test]
 async fn a_mirror_that_fails_chooses_no_other_version() {
     let name = "a_mirror_that_fails_chooses_no_other_version";
-    let (folder, definitions) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let own = fs_err::read_to_string(crate::support::root().join("environments/python.toml")).unwrap();
+    let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let base = "\n[[base]]\nname = \"python-3.77\"\nversion = \"3.77\"\ndebian = \"bookworm\"\npackages = [\"python3\"]\n";
-    fs_err::write(definitions.path().join("python.toml"), own + base).unwrap();
+    let definitions = definitions_of_the_future(own.path(), base);
     let with = |makes_bases: bool, cache: Option<std::path::PathBuf>| {
         Yard::with(name, |settings| {
             settings.host = host_with(folder.path());
-            settings.definitions = vec![definitions.path().to_owned()];
+            settings.definitions = definitions.clone();
             settings.makes_bases = makes_bases;
             settings.cache = cache.unwrap_or_else(|| settings.cache.clone());
         })
