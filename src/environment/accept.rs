@@ -15,13 +15,12 @@ use super::failure::{Failure, Stage};
 use super::layers::{MARKER, marker_of};
 use super::prepare::{BuildSubject, Environments, Prepared};
 use super::prove::interrupted;
-use super::network::strip_credentials;
 use super::record::{EnvironmentRecord, Missing, SpecSource};
 use super::resolve::Told;
 use super::resolved::Resolved;
 use super::search::{Aim, Search, Searched};
 use super::trouble::FailureKind;
-use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_bytes, digest_json};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
 
 /// The trees that need an environment, and what is known of them.
 #[derive(Debug, Clone)]
@@ -192,21 +191,6 @@ impl Environments {
         markers.filter_map(|entry| made_since(entry.path().parent()?, since)).sum()
     }
 
-    /// What a tree's record depends on.
-    pub(super) fn inputs(&self, request: &Request) -> Value {
-        json!({
-            "tool_version": env!("CARGO_PKG_VERSION"),
-            "tree": request.subject.tree,
-            "merged": request.subject.merged_tree,
-            "as_of_commit": self.settings.as_of_commit,
-            "date": request.date,
-            "language": request.language.as_ref().map(|language| language.trim().to_lowercase()),
-            "needs": request.needs,
-            "definitions": self.definitions_digest,
-            "sandbox": self.sandbox.isolation().sandbox,
-        })
-    }
-
     /// What is on record of a tree: the environment made again from the cache, or the failure. `None` where there is no
     /// record, or where it says nothing any more.
     async fn on_record(
@@ -267,15 +251,6 @@ impl Environments {
                 failure.is_of_the_machine().then(|| Err(Box::new(Rejected::of(failure, record))))
             }
         }
-    }
-
-    /// Whether something that was not to be had is here by now, or would be made. Blocks as
-    /// [`resolve_there`](Self::resolve_there) does.
-    pub(super) fn has_come(&self, missing: &[Missing]) -> bool {
-        missing.iter().any(|missing| match self.resolve_there(&missing.spec) {
-            Ok(_) => true,
-            Err(error) => missing.unmade && error.base_to_make().is_some() && self.would_make_bases(),
-        })
     }
 
     async fn detected(
@@ -345,24 +320,6 @@ impl Environments {
 
     fn new_record(&self, key: Digest, inputs: Value, source: SpecSource, language: &str) -> EnvironmentRecord {
         EnvironmentRecord::new(key, inputs, self.grounds(), source, language)
-    }
-
-    /// What a failure depends on beside its inputs. Whether bases are made is no part of it: a failure for want of one is
-    /// never on record.
-    pub(super) fn grounds(&self) -> Digest {
-        let settings = &self.settings;
-        let network = &settings.network;
-        let folders: Vec<Value> = network.folders.iter().map(|folder| listed(folder)).collect();
-        let lock = settings.base_lock.as_ref().map(|file| fs_err::read(file).ok().map(|text| digest_bytes(&text)));
-        digest_json(&json!({
-            "bases": [settings.debian_mirror.as_deref().map(|mirror| strip_credentials(mirror).0), lock],
-            "network": [network.variables, network.cargo_registry],
-            "folders": folders,
-            "limits": [settings.fetch_limits, settings.build_limits, settings.proof_limits],
-            "search": settings.search_deadline,
-            "repairs": settings.repairs,
-            "repairer": self.repairer.as_ref().map(|repairer| repairer.identity()),
-        }))
     }
 
     /// A record that cannot be written is found again next time.
@@ -440,17 +397,6 @@ fn added(prepared: &Prepared, since: SystemTime) -> u64 {
 fn made_since(layer: &Path, since: SystemTime) -> Option<u64> {
     let time = layer.join(MARKER).metadata().and_then(|meta| meta.modified()).ok()?;
     (time >= since).then(|| marker_of(layer).map(|marker| marker.bytes)).flatten()
-}
-
-/// What lies in a folder of packages: with another package in it, what failed may work.
-fn listed(folder: &Path) -> Value {
-    let Ok(entries) = fs_err::read_dir(folder) else { return Value::Null };
-    let mut out: Vec<(String, u64)> = entries
-        .flatten()
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.metadata().map_or(0, |meta| meta.len())))
-        .collect();
-    out.sort();
-    json!(out)
 }
 
 /// Shared by those who hand a repairer in.

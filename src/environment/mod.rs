@@ -33,6 +33,7 @@ mod dockerfile;
 mod error;
 mod failure;
 mod fetch;
+mod grounds;
 mod inspect;
 mod known;
 mod layers;

@@ -4,6 +4,7 @@
 mod archives;
 mod maker;
 mod real;
+mod repairer;
 mod stand;
 mod tiny;
 mod transfer;

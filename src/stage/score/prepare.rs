@@ -357,3 +357,17 @@ where
         .await
         .unwrap_or_else(|e| Err(Unavailable::new(InfraReason::Sandbox, format!("a task of ours broke: {e}"))))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_others_is_not_believed_that_the_disk_is_full() {
+        let roomy = std::env::temp_dir();
+        let of = |class| Unavailable::new(class, "x: No space left on device").or_disk(&roomy).class;
+        assert_eq!(of(InfraReason::Repository), InfraReason::Disk);
+        assert_eq!(of(InfraReason::Sandbox), InfraReason::Disk);
+        assert_eq!(of(InfraReason::Environment), InfraReason::Environment);
+    }
+}
