@@ -226,7 +226,10 @@ mod tests {
         ] {
             let error = ran(answer, full).await.unwrap_err();
             let failure = Failure::of_error(&error, None);
-            assert_eq!((failure.kind, failure.stage, failure.reason), (FailureKind::Disk, Stage::Build, InfraReason::Disk));
+            assert_eq!(
+                (failure.kind, failure.stage, failure.reason),
+                (FailureKind::Disk, Stage::Build, InfraReason::Disk)
+            );
             assert_eq!(failure.step, "install");
         }
         assert!(ran(|_| Ok(exit(1, "No space left on device")), roomy).await.is_ok());

@@ -384,9 +384,7 @@ mod tests {
 
     #[tokio::test]
     async fn requirements_that_cannot_be_read_are_read_once_and_a_machine_that_fails_is_asked_again() {
-        for (answer, reads) in
-            [((|_| Ok(exit(1, "no"))) as fn(&Task) -> Result<Exit, SandboxError>, 1), (broken, 2)]
-        {
+        for (answer, reads) in [((|_| Ok(exit(1, "no"))) as fn(&Task) -> Result<Exit, SandboxError>, 1), (broken, 2)] {
             let recorder = Recorder::answering(answer);
             let room = Room::of(recorder.clone());
             let mut definition = Definition::clone(&room.environments.definitions().get("shell").unwrap());

@@ -188,9 +188,6 @@ impl BaseError {
 
     /// Whether none was to be made, or what makes them is not here or broken.
     pub fn is_unmade(&self) -> bool {
-        matches!(
-            self,
-            Self::NotMade { .. } | Self::NoMaker { .. } | Self::Keyring { .. } | Self::Failed { .. }
-        )
+        matches!(self, Self::NotMade { .. } | Self::NoMaker { .. } | Self::Keyring { .. } | Self::Failed { .. })
     }
 }

@@ -236,10 +236,9 @@ mod tests {
         assert_eq!(found(|task| answers(task, "3.11.2")).unwrap().version, "3.11.2");
         let no_program = |task: &Task| match is_list(task) {
             true => answers(task, ""),
-            false => Err(SandboxError::Spawn {
-                program: "python3".to_owned(),
-                source: std::io::ErrorKind::NotFound.into(),
-            }),
+            false => {
+                Err(SandboxError::Spawn { program: "python3".to_owned(), source: std::io::ErrorKind::NotFound.into() })
+            }
         };
         let missing: [fn(&Task) -> Result<Exit, SandboxError>; 4] =
             [|task| answers(task, "3.13.1"), |_| Ok(exit(0, "")), |_| Ok(exit(1, "")), no_program];

@@ -61,8 +61,7 @@ impl Unavailable {
             InfraReason::Repository | InfraReason::Environment | InfraReason::Sandbox | InfraReason::Disk
         );
         // What an environment's steps wrote is code of others: it can say so of any disk.
-        let says_so =
-            || self.class != InfraReason::Environment && SAID.iter().any(|text| self.detail.contains(text));
+        let says_so = || self.class != InfraReason::Environment && SAID.iter().any(|text| self.detail.contains(text));
         let is_named = self.detail.starts_with("the disk of ");
         if could_be && !is_named && (says_so() || is_nothing_left(cache)) {
             self.class = InfraReason::Disk;

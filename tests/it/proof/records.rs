@@ -251,7 +251,8 @@ async fn the_wanted_version_is_taken_once_it_is_to_be_had() {
 async fn a_mirror_that_fails_chooses_no_other_version() {
     let name = "a_mirror_that_fails_chooses_no_other_version";
     let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let base = "\n[[base]]\nname = \"python-3.77\"\nversion = \"3.77\"\ndebian = \"bookworm\"\npackages = [\"python3\"]\n";
+    let base =
+        "\n[[base]]\nname = \"python-3.77\"\nversion = \"3.77\"\ndebian = \"bookworm\"\npackages = [\"python3\"]\n";
     let definitions = definitions_of_the_future(own.path(), base);
     let with = |makes_bases: bool, cache: Option<std::path::PathBuf>| {
         Yard::with(name, |settings| {

@@ -46,7 +46,9 @@ impl Repairer for Scripted {
         self.asked.lock().unwrap().push(serde_json::to_value(request).unwrap());
         let answer = self.answers.lock().unwrap().pop();
         let answer = match answer {
-            Some(Proposal::GiveUp(why)) if why == CRASH => Err(RepairerError("it was stopped at its deadline".to_owned())),
+            Some(Proposal::GiveUp(why)) if why == CRASH => {
+                Err(RepairerError("it was stopped at its deadline".to_owned()))
+            }
             answer => Ok(answer.unwrap_or_else(|| Proposal::GiveUp("at my wits' end".to_owned()))),
         };
         Box::pin(std::future::ready(answer))
