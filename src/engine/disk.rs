@@ -121,6 +121,13 @@ pub(super) fn free(path: &Path) -> Option<u64> {
     Some(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Whether a disk is as good as full: with less than this nothing is believed that ran there, whatever it says itself.
+/// Programs go on where a file could not be written, or forget to look.
+pub(crate) fn is_nothing_left(path: &Path) -> bool {
+    const NOTHING: u64 = 1 << 20;
+    free(path).is_some_and(|free| free < NOTHING)
+}
+
 /// Bytes for people: `4 KiB`, `5 MiB`, `20 GiB`.
 pub fn size(bytes: u64) -> String {
     match bytes >> 20 {

@@ -12,6 +12,7 @@ mod local;
 pub use breaker::{Breaker, Cause, Scope, normalised};
 pub use budget::{BuildBudget, BuildNeed, BuildPermit, BuildRoom, MakeRoom, Tell, available_memory};
 pub use deadline::{Bounds, PhaseLimits, time};
+pub(crate) use disk::is_nothing_left;
 pub use disk::{DiskGuard, FreeUp, Place, size};
 pub use dispatch::{Dispatcher, Progress, Reporter, Running};
 pub use event::{Event, Events, SkipCause, Stamped, TaskId};

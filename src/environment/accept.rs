@@ -1,7 +1,6 @@
 //! From a tree to an accepted, recorded environment, or a typed failure: the record, else a search.
 
-use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Instant, SystemTime};
@@ -13,14 +12,15 @@ use tokio_util::sync::CancellationToken;
 use super::detect::{Detected, detect};
 use super::error::EnvironmentError;
 use super::failure::{Failure, Stage};
+use super::layers::{MARKER, marker_of};
 use super::prepare::{BuildSubject, Environments, Prepared};
 use super::prove::interrupted;
-use super::record::{EnvironmentRecord, SpecSource};
+use super::record::{EnvironmentRecord, Missing, SpecSource};
+use super::resolve::Told;
 use super::resolved::Resolved;
 use super::search::{Aim, Search, Searched};
 use super::trouble::FailureKind;
 use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
-use crate::sandbox::Mount;
 
 /// The trees that need an environment, and what is known of them.
 #[derive(Debug, Clone)]
@@ -73,7 +73,7 @@ impl Environments {
     /// # Errors
     /// [`Rejected`]: of the repository's own making, which is on record, or of the machine's, which never is.
     pub async fn accept(
-        &self,
+        self: &Arc<Self>,
         request: &Request,
         redo: bool,
         progress: &(dyn Fn(&str) + Send + Sync),
@@ -85,11 +85,15 @@ impl Environments {
         if !redo && let Some(known) = self.on_record(&key, request, progress, cancel).await {
             return known.map(Some);
         }
-        let detected = self.detected(request).await;
-        // A strategy that asks for nothing fits every tree: where only such ones do, there is nothing to install.
-        let installable =
-            |d: &Detected| d.manifest().is_some() && d.strategies.iter().any(|strategy| !strategy.when.is_empty());
-        let Some(detected) = detected.filter(installable) else {
+        let detected = match self.detected(request, progress, cancel).await {
+            Ok(detected) => detected,
+            Err(error) => {
+                let language = request.language.as_deref().unwrap_or_default();
+                let record = self.new_record(key, inputs, SpecSource::Detected, language);
+                return Err(Box::new(Rejected::of(Failure::of_error(&error, None), record)));
+            }
+        };
+        let Some(detected) = detected.filter(Detected::is_installable) else {
             return Ok(None);
         };
         let record = || {
@@ -106,22 +110,23 @@ impl Environments {
             return known.map(Some);
         }
         let since = SystemTime::now();
-        let aim = self.aim(&detected, request, progress).map_err(machine)?;
         let limit = self.settings.search_deadline;
         let token = cancel.child_token();
+        let (aim, missing) = self.aim(&detected, request, progress, cancel).await.map_err(machine)?;
         let searching = Search::new(self, &aim, &request.subject, progress, &token).run();
         let searched = within(limit, searching, cancel, &token).await;
         let mut record = record();
         record.version = aim.version.clone().or(record.version);
         record.seconds = began.elapsed().as_secs_f64();
         record.attempts = searched.attempts;
+        record.missing = missing;
         match searched.result {
             Ok(success) => {
                 let success = *success;
                 record.strategy = Some(success.strategy);
                 record.proofs = success.proofs;
                 fill(&mut record, &success.resolved, &success.prepared);
-                record.bytes_added = added(&self.settings.cache, &success.prepared, since);
+                record.bytes_added = added(&success.prepared, since);
                 self.keep(&record, progress);
                 let (resolved, prepared) = (success.resolved, success.prepared);
                 Ok(Some(Box::new(Accepted { resolved, prepared, record, cached: false })))
@@ -129,7 +134,10 @@ impl Environments {
             Err((failure, spec)) => {
                 record.spec = spec;
                 record.failure = Some(failure.clone());
-                if !failure.is_of_the_machine() {
+                record.missing.extend(searched.missing);
+                // With a base that nobody was to make here, or a repairer that works, it may end otherwise.
+                let is_open = searched.is_open || record.missing.iter().any(|missing| missing.unmade);
+                if !is_open && !failure.is_of_the_machine() {
                     self.keep(&record, progress);
                 }
                 Err(Box::new(Rejected::of(failure, record)))
@@ -151,6 +159,7 @@ impl Environments {
     ) -> (EnvironmentRecord, bool) {
         let began = Instant::now();
         let inputs = json!({
+            "tool_version": env!("CARGO_PKG_VERSION"),
             "given": prepared.digest,
             "tree": subject.tree,
             "definitions": self.definitions_digest,
@@ -174,51 +183,54 @@ impl Environments {
         (record, false)
     }
 
-    /// The end of the log of an attempt, where it was kept.
-    pub fn attempt_log(&self, digest: &Digest) -> Option<Vec<u8>> {
-        self.records.log(digest)
-    }
-
     /// The bytes on disk of the layers in the cache that were made since then, whoever made them.
     pub fn bytes_added_since(&self, since: SystemTime) -> u64 {
         let root = self.settings.cache.join(super::layers::BUCKET);
         let markers = walkdir::WalkDir::new(root).min_depth(3).max_depth(3).into_iter().flatten();
         let markers = markers.filter(|entry| entry.file_name() == super::layers::MARKER);
-        markers.filter(|entry| is_newer(entry.path(), since)).filter_map(|entry| entry.path().parent().map(size)).sum()
-    }
-
-    /// What a tree's record depends on.
-    pub(super) fn inputs(&self, request: &Request) -> Value {
-        json!({
-            "tree": request.subject.tree,
-            "merged": request.subject.merged_tree,
-            "as_of_commit": self.settings.as_of_commit,
-            "date": request.date,
-            "language": request.language.as_ref().map(|language| language.trim().to_lowercase()),
-            "needs": request.needs,
-            "definitions": self.definitions_digest,
-            "sandbox": self.sandbox.isolation().sandbox,
-        })
+        markers.filter_map(|entry| made_since(entry.path().parent()?, since)).sum()
     }
 
     /// What is on record of a tree: the environment made again from the cache, or the failure. `None` where there is no
     /// record, or where it says nothing any more.
     async fn on_record(
-        &self,
+        self: &Arc<Self>,
         key: &Digest,
         request: &Request,
         progress: &(dyn Fn(&str) + Send + Sync),
         cancel: &CancellationToken,
     ) -> Option<Result<Box<Accepted>, Box<Rejected>>> {
         let record = self.records.get(key)?;
+        if record.environment.is_none() && record.grounds != self.grounds() {
+            return None;
+        }
+        if !record.missing.is_empty() {
+            let missing = record.missing.clone();
+            let work = move |all: &Self, _: &Told<'_>, _: &CancellationToken| Ok(all.has_come(&missing));
+            match self.heard(work, progress, cancel).await {
+                Ok(false) => {}
+                Ok(true) => return None,
+                Err(error) => return Some(Err(Box::new(Rejected::of(Failure::of_error(&error, None), record)))),
+            }
+        }
         let Some(environment) = &record.environment else {
             let failure = record.failure.clone()?;
             let log = record.attempts.iter().rev().find(|attempt| attempt.failure.as_ref() == Some(&failure));
             let log = log.and_then(|attempt| self.records.log(attempt.log.as_ref()?)).unwrap_or_default();
-            let same = record.grounds == self.grounds();
-            return same.then(|| Err(Box::new(Rejected { failure, record, log, cached: true })));
+            return Some(Err(Box::new(Rejected { failure, record, log, cached: true })));
         };
-        let resolved = self.resolve(record.spec.as_ref()?).ok()?;
+        let resolved = match self.resolve_heard(record.spec.as_ref()?, progress, cancel).await {
+            Ok(resolved) => resolved,
+            // This machine's toolchain is another one by now: it is looked for again. Where its base is to be made first,
+            // or the machine fails, another version is no answer.
+            Err(error) => {
+                let is_gone = matches!(error.reason(), InfraReason::Toolchain | InfraReason::Environment);
+                if is_gone && record.base_to_make(&error).is_none() {
+                    return None;
+                }
+                return Some(Err(Box::new(Rejected::of(Failure::of_error(&error, None), record))));
+            }
+        };
         if record.resolved.as_ref() != Some(&resolved.key()) {
             return None;
         }
@@ -241,31 +253,40 @@ impl Environments {
         }
     }
 
-    async fn detected(&self, request: &Request) -> Option<Detected> {
-        let (definitions, tree) = (self.definitions.clone(), request.subject.snapshot.clone());
-        let (date, language) = (request.date, request.language.clone());
-        let work = move || detect(&definitions, &tree, date, language.as_deref());
-        tokio::task::spawn_blocking(work).await.ok().flatten()
+    async fn detected(
+        self: &Arc<Self>,
+        request: &Request,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Option<Detected>, EnvironmentError> {
+        let (tree, date, language) = (request.subject.snapshot.clone(), request.date, request.language.clone());
+        let work = move |all: &Self, _: &Told<'_>, _: &CancellationToken| {
+            Ok(detect(&all.definitions, &tree, date, language.as_deref()))
+        };
+        self.heard(work, progress, cancel).await
     }
 
-    /// What is tried for a tree: in the wanted version, or the best one that is to be had.
-    fn aim(
-        &self,
+    /// What is tried for a tree: in the wanted version, or the best one that is to be had; and what went before that one
+    /// and is not to be had.
+    async fn aim(
+        self: &Arc<Self>,
         detected: &Detected,
         request: &Request,
         progress: &(dyn Fn(&str) + Send + Sync),
-    ) -> Result<Aim, Failure> {
+        cancel: &CancellationToken,
+    ) -> Result<(Aim, Vec<Missing>), Failure> {
         let of_error = |error: &EnvironmentError| Failure::of_error(error, None);
         let definition = self.definitions.get(&detected.language).map_err(|error| of_error(&error))?;
         let mut versions: Vec<Option<&str>> = detected.versions().map(Some).collect();
         if versions.is_empty() {
             versions.push(None);
         }
-        let mut missing = None;
+        let mut missing = Vec::new();
+        let mut first = None;
         for version in versions {
             let spec = plain_spec(&definition.name, version);
-            match self.resolve(&spec) {
-                Ok(_) => {
+            match self.resolve_heard(&spec, progress, cancel).await {
+                Ok(resolved) => {
                     if version != detected.version.as_deref() {
                         progress(&format!(
                             "{} {} is not to be had, {} is taken",
@@ -275,48 +296,30 @@ impl Environments {
                         ));
                     }
                     let needs = request.needs.iter().filter(|(language, _)| definition.answers_to(language));
-                    return Ok(Aim {
+                    let aim = Aim {
                         version: version.map(str::to_owned),
+                        root: resolved.root,
                         date: request.date,
                         strategies: detected.strategies.clone(),
                         needs: needs.map(|(_, package)| package.clone()).collect(),
                         definition,
-                    });
+                    };
+                    return Ok((aim, missing));
                 }
-                // Neither the machine has it, nor can a base with it be had: another version may do.
-                Err(error)
-                    if matches!(
-                        error.root(),
-                        EnvironmentError::ToolchainMissing { .. }
-                            | EnvironmentError::NoBase { .. }
-                            | EnvironmentError::NoBaseOfVersion { .. }
-                    ) =>
-                {
-                    missing.get_or_insert(error);
+                // Neither the machine has it, nor a base: another version may do. A mirror or a sandbox that fails says
+                // nothing of the version.
+                Err(error) if error.reason() == InfraReason::Toolchain => {
+                    missing.extend(Missing::of(&spec, &error));
+                    first.get_or_insert(error);
                 }
                 Err(error) => return Err(of_error(&error)),
             }
         }
-        Err(missing.map_or_else(interrupted, |error| of_error(&error)))
+        Err(first.map_or_else(interrupted, |error| of_error(&error)))
     }
 
     fn new_record(&self, key: Digest, inputs: Value, source: SpecSource, language: &str) -> EnvironmentRecord {
         EnvironmentRecord::new(key, inputs, self.grounds(), source, language)
-    }
-
-    /// What a failure depends on beside its inputs.
-    pub(super) fn grounds(&self) -> Digest {
-        let settings = &self.settings;
-        let network = &settings.network;
-        let folders: Vec<Value> = network.folders.iter().map(|folder| listed(folder)).collect();
-        digest_json(&json!({
-            "network": [network.variables, network.cargo_registry],
-            "folders": folders,
-            "limits": [settings.fetch_limits, settings.build_limits, settings.proof_limits],
-            "search": settings.search_deadline,
-            "repairs": settings.repairs,
-            "repairer": self.repairer.as_ref().map(|repairer| repairer.identity()),
-        }))
     }
 
     /// A record that cannot be written is found again next time.
@@ -336,6 +339,7 @@ impl Rejected {
 fn fill(record: &mut EnvironmentRecord, resolved: &Resolved, prepared: &Prepared) {
     record.spec = Some(resolved.spec.clone());
     record.resolved = Some(resolved.key());
+    record.base = resolved.root.digest().map(str::to_owned);
     record.environment = Some(prepared.digest.clone());
     record.lock.clone_from(&prepared.lock);
     record.toolchain.clone_from(&prepared.toolchain);
@@ -384,42 +388,15 @@ async fn within(
 }
 
 /// The bytes of the layers of an environment that were made since then.
-fn added(cache: &Path, prepared: &Prepared, since: SystemTime) -> u64 {
-    let sources = prepared.mounts.iter().flat_map(|mount| match mount {
-        Mount::ReadOnly { source, .. } | Mount::ReadWrite { source, .. } => std::slice::from_ref(source),
-        Mount::Overlay { lowers, .. } => lowers.as_slice(),
-    });
-    let layers: BTreeSet<PathBuf> = sources
-        .chain(&prepared.workspace_layers)
-        .filter(|source| source.starts_with(cache) || source.canonicalize().is_ok_and(|place| place.starts_with(cache)))
-        .filter_map(|source| source.ancestors().find(|folder| folder.join(super::layers::MARKER).is_file()))
-        .filter(|layer| is_newer(&layer.join(super::layers::MARKER), since))
-        .map(Path::to_owned)
-        .collect();
-    layers.iter().map(|layer| size(layer)).sum()
+fn added(prepared: &Prepared, since: SystemTime) -> u64 {
+    let layers = prepared.folders.iter().map(|(folder, _)| folder).chain(&prepared.build);
+    layers.filter_map(|layer| made_since(layer, since)).sum()
 }
 
-fn is_newer(marker: &Path, since: SystemTime) -> bool {
-    marker.metadata().and_then(|meta| meta.modified()).is_ok_and(|time| time >= since)
-}
-
-/// The bytes on disk of all that is in a folder.
-fn size(folder: &Path) -> u64 {
-    let blocks = |entry: walkdir::DirEntry| {
-        entry.metadata().map_or(0, |meta| std::os::unix::fs::MetadataExt::blocks(&meta) * 512)
-    };
-    walkdir::WalkDir::new(folder).into_iter().flatten().map(blocks).sum()
-}
-
-/// What lies in a folder of packages: with another package in it, what failed may work.
-fn listed(folder: &Path) -> Value {
-    let Ok(entries) = fs_err::read_dir(folder) else { return Value::Null };
-    let mut out: Vec<(String, u64)> = entries
-        .flatten()
-        .map(|entry| (entry.file_name().to_string_lossy().into_owned(), entry.metadata().map_or(0, |meta| meta.len())))
-        .collect();
-    out.sort();
-    json!(out)
+/// The bytes of a layer, as its marker says, where it was made since then.
+fn made_since(layer: &Path, since: SystemTime) -> Option<u64> {
+    let time = layer.join(MARKER).metadata().and_then(|meta| meta.modified()).ok()?;
+    (time >= since).then(|| marker_of(layer).map(|marker| marker.bytes)).flatten()
 }
 
 /// Shared by those who hand a repairer in.

@@ -12,7 +12,7 @@ use super::error::{EnvironmentError, Phase};
 use super::layers::{Found, Layers};
 use super::plan::{Plan, ReadyLayer};
 use super::pulse::STEP_MARK;
-use super::run::{Runner, failure, log_of, says_disk_full, succeeded};
+use super::run::{Runner, failure, log_of, succeeded};
 use super::settings::Settings;
 use super::tracked::{age, drop_outputs, settle};
 use crate::model::{Digest, digest_json};
@@ -109,14 +109,9 @@ impl Build<'_> {
             let text = exit.stdout.text();
             let name = text.lines().rev().find_map(|line| line.strip_prefix(STEP_MARK)).unwrap_or("build");
             let command = steps.iter().find(|step| step.name == name).map(|step| step.argv.clone()).unwrap_or_default();
-            return Err(failure(Phase::Build, name, &command, &task, &exit, &[]));
+            return Err(failure(definition, Phase::Build, name, &command, &task, &exit, &[]));
         }
         let log = log_of(&exit);
-        // A layer that lacks something for want of room would be one for ever.
-        if steps.iter().any(|step| step.optional) && exit.stdout.text().contains(NOT_MATTER) && says_disk_full(&exit) {
-            let (step, cache) = ("build".to_owned(), self.runner.watch.cache.to_owned());
-            return Err(EnvironmentError::DiskFull { step, cache, log });
-        }
         let files = settle(&workspace, &self.plan.subject.snapshot, &definition.build.restore)?;
         if !files.is_empty() {
             return Err(EnvironmentError::TrackedFiles { files, log });

@@ -115,6 +115,16 @@ pub enum EnvironmentError {
         /// Why not, and what helps.
         help: String,
     },
+    /// Whether a base has the toolchain could not be told.
+    #[error("`{program}` in the base {base} did not answer within {seconds} s")]
+    Probe {
+        /// The base.
+        base: String,
+        /// The program that was asked.
+        program: String,
+        /// How long it had.
+        seconds: u64,
+    },
     /// The network is needed but refused.
     #[error(
         "offline: the environment is not in the cache, and these would be fetched: {}; build it ahead without `--offline`",
@@ -188,6 +198,8 @@ pub enum EnvironmentError {
     /// The disk of the cache was full while a step ran, whatever that says of itself.
     #[error("the disk of the cache `{}` was full while step `{step}` ran: what it made is not kept", cache.display())]
     DiskFull {
+        /// The phase.
+        phase: Phase,
         /// The step.
         step: String,
         /// The cache.
@@ -212,17 +224,23 @@ pub enum EnvironmentError {
 /// The phase of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
+    /// Reading what the project wants, without network.
+    Requirements,
     /// Dependencies, with network where needed.
     Fetch,
     /// The repository's own install, without network.
     Build,
+    /// A proof that it works, without network.
+    Proof,
 }
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
+            Self::Requirements => "requirements",
             Self::Fetch => "fetch",
             Self::Build => "build",
+            Self::Proof => "proof",
         })
     }
 }
@@ -260,19 +278,16 @@ impl From<BaseError> for EnvironmentError {
 impl EnvironmentError {
     /// What kind of infra this is.
     pub fn reason(&self) -> InfraReason {
-        let disk = |kind| matches!(kind, std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded);
         match self {
             Self::ToolchainMissing { .. } | Self::ToolMissing { .. } => InfraReason::Toolchain,
             Self::Base(error) | Self::NoBase { source: error, .. } => error.reason(),
             Self::NoBaseOfVersion { .. } | Self::SystemPackages { .. } => InfraReason::Toolchain,
             Self::Offline { .. } => InfraReason::Network,
             Self::Step { reason, .. } => *reason,
-            Self::Deadline { .. } => InfraReason::Deadline,
+            Self::Deadline { .. } | Self::Probe { .. } => InfraReason::Deadline,
             Self::Sandbox { source, .. } if source.is_disk() => InfraReason::Disk,
             Self::Sandbox { .. } => InfraReason::Sandbox,
-            Self::Io(error) if disk(error.kind()) || error.kind() == std::io::ErrorKind::ReadOnlyFilesystem => {
-                InfraReason::Disk
-            }
+            Self::Io(error) => reason_of(error),
             Self::DiskFull { .. } | Self::NoRoom { .. } => InfraReason::Disk,
             Self::Cancelled => InfraReason::Interrupted,
             Self::Earlier(error) => error.reason(),
@@ -281,8 +296,7 @@ impl EnvironmentError {
             | Self::NoPackages { .. }
             | Self::AsOfUnsupported { .. }
             | Self::Lock { .. }
-            | Self::TrackedFiles { .. }
-            | Self::Io(_) => InfraReason::Environment,
+            | Self::TrackedFiles { .. } => InfraReason::Environment,
         }
     }
 
@@ -293,6 +307,13 @@ impl EnvironmentError {
             BaseError::NotMade { name, .. } => Some(name),
             _ => None,
         }
+    }
+
+    /// Whether a base is wanted that is not there, for a reason that says nothing of the base: none was to be made, or
+    /// what makes them is not here or broken. With other settings, or another program installed, it may be had.
+    pub fn is_for_want_of_a_base(&self) -> bool {
+        let (Self::Base(error) | Self::NoBase { source: error, .. }) = self.root() else { return false };
+        error.is_unmade()
     }
 
     /// The error itself, where this one only says that it was met before.
@@ -313,6 +334,15 @@ impl EnvironmentError {
     }
 }
 
+/// What an error of our own files is: never the repository's doing.
+pub(super) fn reason_of(error: &std::io::Error) -> InfraReason {
+    use std::io::ErrorKind::{QuotaExceeded, ReadOnlyFilesystem, StorageFull};
+    match error.kind() {
+        StorageFull | QuotaExceeded | ReadOnlyFilesystem => InfraReason::Disk,
+        _ => InfraReason::Sandbox,
+    }
+}
+
 fn list(items: &[String]) -> String {
     const SHOWN: usize = 12;
     let mut text = items.iter().take(SHOWN).map(|item| format!("`{item}`")).collect::<Vec<_>>().join(", ");
@@ -324,4 +354,29 @@ fn list(items: &[String]) -> String {
 
 fn indented(tail: &str) -> String {
     tail.lines().map(|line| format!("\n  {line}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Error, ErrorKind};
+
+    use super::*;
+    use crate::environment::archive::ArchiveError;
+
+    #[test]
+    fn an_error_of_our_own_files_is_the_machines() {
+        for (kind, expected) in [
+            (ErrorKind::StorageFull, InfraReason::Disk),
+            (ErrorKind::QuotaExceeded, InfraReason::Disk),
+            (ErrorKind::ReadOnlyFilesystem, InfraReason::Disk),
+            (ErrorKind::PermissionDenied, InfraReason::Sandbox),
+            (ErrorKind::NotADirectory, InfraReason::Sandbox),
+        ] {
+            let error = || Error::from(kind);
+            assert_eq!(EnvironmentError::Io(error()).reason(), expected, "{kind}");
+            assert_eq!(EnvironmentError::from(BaseError::from(error())).reason(), expected, "{kind}");
+            let archive = BaseError::Archive(ArchiveError::Io(error()));
+            assert_eq!(EnvironmentError::from(archive).reason(), expected, "{kind}");
+        }
+    }
 }

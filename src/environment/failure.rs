@@ -1,8 +1,13 @@
 //! A typed failure: which kind, at which stage, and the lines of the log that say so.
 
+mod lines;
+#[cfg(test)]
+mod logs;
+
 use std::fmt;
 
-use regex::Regex;
+use lines::{decisive, last_lines, shortened, telling};
+pub(super) use lines::{is_of_the_network, says};
 use serde::{Deserialize, Serialize};
 
 use super::definition::Definition;
@@ -11,12 +16,6 @@ use super::proof::ProofKind;
 use super::trouble::FailureKind;
 use crate::model::InfraReason;
 use crate::sandbox::OVER_DISK;
-
-/// How many decisive lines a failure shows.
-const LINES: usize = 8;
-
-/// How long a decisive line may be, in characters.
-const LINE_LENGTH: usize = 400;
 
 /// How far an environment came before it failed. Later ones are further.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -183,9 +182,22 @@ impl Failure {
                 failure.kind = match failure.reason {
                     InfraReason::Network => FailureKind::Network,
                     InfraReason::Disk => FailureKind::Disk,
+                    InfraReason::Deadline => FailureKind::Deadline,
+                    InfraReason::Sandbox | InfraReason::Interrupted => FailureKind::Other,
                     _ => FailureKind::Toolchain,
                 };
                 failure.stage = Stage::Toolchain;
+            }
+            EnvironmentError::Probe { .. } => {
+                failure.kind = FailureKind::Deadline;
+                failure.stage = Stage::Toolchain;
+            }
+            EnvironmentError::DiskFull { phase, step, .. } => {
+                failure.kind = FailureKind::Disk;
+                failure.stage = stage_of(*phase);
+                failure.step.clone_from(step);
+                // Whether the log says so or not: it is the disk that was looked at.
+                failure.lines = vec![shortened(&failure.detail)];
             }
             EnvironmentError::UnknownLanguage { .. } => failure.kind = FailureKind::Language,
             EnvironmentError::Offline { .. } => {
@@ -212,7 +224,7 @@ impl Failure {
                 match (known, matched) {
                     (Some(kind), _) => {
                         failure.kind = kind;
-                        failure.lines = telling(&text, kind);
+                        failure.lines = telling(definition, &text, kind);
                     }
                     (None, Some((kind, lines))) => (failure.kind, failure.lines) = (kind, lines),
                     (None, None) => failure.lines = last_lines(&text),
@@ -259,70 +271,17 @@ impl Failure {
 
 fn stage_of(phase: Phase) -> Stage {
     match phase {
+        Phase::Requirements => Stage::Requirements,
         Phase::Fetch => Stage::Fetch,
         Phase::Build => Stage::Build,
+        // Who runs proofs knows which one it was.
+        Phase::Proof => Stage::Install,
     }
-}
-
-/// The first pattern that matches a line of the log, in the definition's order, with the lines that match it. That a
-/// compiler or a build failed says the least: anything that says why goes before it.
-fn decisive(definition: &Definition, text: &str) -> Option<(FailureKind, Vec<String>)> {
-    let first = |of_compilers: bool| {
-        let known = definition.failures.iter().filter(|failure| !failure.kind.is_the_sandboxs());
-        let mut known = known.filter(|failure| (failure.kind == FailureKind::Compiler) == of_compilers);
-        known.find_map(|failure| {
-            let pattern = Regex::new(&failure.pattern).ok()?;
-            let lines = matching(text, |line| pattern.is_match(line));
-            (!lines.is_empty()).then_some((failure.kind, lines))
-        })
-    };
-    first(false).or_else(|| first(true))
-}
-
-/// The lines that tell of something that the sandbox knows already; the last ones where none does.
-fn telling(text: &str, kind: FailureKind) -> Vec<String> {
-    let signs: &[&str] = match kind {
-        FailureKind::Disk => &["no space left", "enospc", "quota exceeded", OVER_DISK],
-        FailureKind::Network => super::run::NETWORK_SIGNS.as_slice(),
-        FailureKind::Memory => &["memoryerror", "out of memory", "cannot allocate memory"],
-        _ => &[],
-    };
-    let found = matching(text, |line| {
-        let line = line.to_lowercase();
-        signs.iter().any(|sign| line.contains(sign))
-    });
-    if found.is_empty() { last_lines(text) } else { found }
-}
-
-fn matching(text: &str, fits: impl Fn(&str) -> bool) -> Vec<String> {
-    let mut out: Vec<String> = Vec::new();
-    for line in text.lines().filter(|line| fits(line)) {
-        let line = shortened(line);
-        if !out.contains(&line) {
-            out.push(line);
-        }
-        if out.len() == LINES {
-            break;
-        }
-    }
-    out
-}
-
-fn last_lines(text: &str) -> Vec<String> {
-    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
-    lines[lines.len().saturating_sub(LINES)..].iter().map(|line| shortened(line)).collect()
-}
-
-fn shortened(line: &str) -> String {
-    let line = line.trim();
-    if line.chars().count() <= LINE_LENGTH {
-        return line.to_owned();
-    }
-    format!("{}…", line.chars().take(LINE_LENGTH).collect::<String>())
 }
 
 #[cfg(test)]
 mod tests {
+    use super::lines::{LINE_LENGTH, LINES};
     use super::*;
     use crate::environment::trouble::FailureDefinition;
     use crate::environment::{Definitions, definition::Definition};

@@ -65,13 +65,14 @@ impl<'a> Fetch<'a> {
         earlier: &[ReadyLayer<'_>],
         root: &Path,
     ) -> Result<(Vec<u8>, Value), EnvironmentError> {
+        let language = &self.plan.resolved.definition;
         let values = self.plan.layer_values(definition);
         let mut log = Vec::new();
         for step in self.plan.steps(&definition.steps) {
             if step.network && self.offline {
                 return Err(EnvironmentError::Offline { what: self.plan.would_fetch(definition) });
             }
-            (self.progress)(&format!("{}: {}", self.plan.resolved.definition.name, step.name));
+            (self.progress)(&format!("{}: {}", language.name, step.name));
             let task = self.task(definition, step, &values, earlier, root)?;
             let exit = self.runner.run(&step.name, &task).await?;
             log.extend_from_slice(format!("==> {}\n", step.name).as_bytes());
@@ -82,11 +83,15 @@ impl<'a> Fetch<'a> {
                 }
                 (true, _) => log.extend(log_of(&exit)),
                 // A layer that lacks something for want of room would be one for ever.
-                (false, step) if (step.enough || step.optional) && !says_disk_full(&exit) => {
+                (false, step)
+                    if (step.enough || step.optional) && !(step.network && says_disk_full(language, &exit)) =>
+                {
                     log.extend(log_of(&exit));
                     log.extend_from_slice(b"(this failed, and the next step goes on)\n");
                 }
-                (false, _) => return Err(failure(Phase::Fetch, &step.name, &task.argv, &task, &exit, &log)),
+                (false, _) => {
+                    return Err(failure(language, Phase::Fetch, &step.name, &task.argv, &task, &exit, &log));
+                }
             }
         }
         let lock = self.lock(definition, &values, earlier, root).await?;
@@ -171,7 +176,8 @@ impl<'a> Fetch<'a> {
                 if !path.symlink_metadata().is_ok_and(|m| m.is_file()) {
                     continue;
                 }
-                let text = fs_err::read_to_string(&path)?;
+                // What is in it is the package client's doing; that it can't be read is ours.
+                let text = String::from_utf8(fs_err::read(&path)?).map_err(|error| bad(name, error.to_string()))?;
                 let value = parse_lock(name, &text).map_err(|message| bad(name, message))?;
                 out.insert(name.clone(), value);
             }
@@ -190,7 +196,8 @@ impl<'a> Fetch<'a> {
         let task = self.task(definition, &step, values, earlier, root)?;
         let exit: Exit = self.runner.run(&step.name, &task).await?;
         if !succeeded(&exit) {
-            return Err(failure(Phase::Fetch, &step.name, &task.argv, &task, &exit, &[]));
+            let language = &self.plan.resolved.definition;
+            return Err(failure(language, Phase::Fetch, &step.name, &task.argv, &task, &exit, &[]));
         }
         serde_json::from_slice(&exit.stdout.bytes).map_err(|error| bad("command", error.to_string()))
     }

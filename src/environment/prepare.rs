@@ -25,9 +25,9 @@ use super::resolve::{Looked, Wish};
 use super::resolved::Resolved;
 use super::run::{Runner, Watch};
 use super::settings::Settings;
-use crate::engine::BuildPermit;
+use crate::engine::{BuildPermit, is_nothing_left};
 use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_json};
-use crate::sandbox::{Mount, Root, Sandbox};
+use crate::sandbox::{Mount, Root, Sandbox, WORKSPACE};
 use crate::store::Held;
 
 /// The trees that an environment is made for.
@@ -74,6 +74,17 @@ pub struct Prepared {
     pub made: Vec<MadeLayer>,
     /// Keeps the layers in the cache for as long as this, or a clone of it, is there.
     pub held: Vec<Arc<Held>>,
+}
+
+impl Prepared {
+    /// What a command in the environment has mounted: a tree at the workspace with the build's outputs, copy-on-write and
+    /// thrown away, and the environment's own mounts.
+    pub fn mounts_over(&self, tree: &Path) -> Vec<Mount> {
+        let mut lowers = self.workspace_layers.clone();
+        lowers.push(tree.to_owned());
+        let workspace = Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove: Vec::new() };
+        std::iter::once(workspace).chain(self.mounts.iter().cloned()).collect()
+    }
 }
 
 /// Finds toolchains and makes environments.
@@ -245,6 +256,17 @@ impl Environments {
         Plan::new(resolved, subject, self.sandbox.owner(), self.settings.network.cargo_arguments())
     }
 
+    /// Who runs steps until a deadline, and watches them and the disk.
+    pub(super) fn runner<'a>(
+        &'a self,
+        deadline: &'a Deadline<'a>,
+        progress: &'a (dyn Fn(&str) + Send + Sync),
+    ) -> Runner<'a> {
+        let settings = &self.settings;
+        let watch = Watch { every: settings.heartbeat, progress, cache: &settings.cache, is_full: is_nothing_left };
+        Runner { sandbox: self.sandbox.as_ref(), deadline, watch }
+    }
+
     /// Waits until the missing layers may be made; nothing is waited for when all are there.
     async fn admitted(
         &self,
@@ -292,11 +314,10 @@ impl Environments {
         // Before the deadlines begin: waiting for others is not the build's own time.
         let states = inspect::inspect(&plan, &self.layers)?;
         let permit = self.admitted(&states, progress, cancel).await?;
-        let (layers, settings, sandbox) = (&self.layers, &self.settings, self.sandbox.as_ref());
+        let (layers, settings) = (&self.layers, &self.settings);
         let offline = settings.offline || self.without_network.load(Ordering::Relaxed);
         let deadline = Deadline::new(Phase::Fetch, settings.fetch_limits.wall, cancel);
-        let watch = Watch { every: settings.heartbeat, progress, cache: &settings.cache };
-        let runner = Runner { sandbox, deadline: &deadline, watch };
+        let runner = self.runner(&deadline, progress);
         let fetch = Fetch { plan: &plan, layers, settings, offline, runner, progress, pins };
         let fetched = deadline.over(async {
             let mut ready: Vec<ReadyLayer<'_>> = Vec::new();
@@ -308,7 +329,7 @@ impl Environments {
         });
         let ready = fetched.await?;
         let deadline = Deadline::new(Phase::Build, settings.build_limits.wall, cancel);
-        let runner = Runner { sandbox, deadline: &deadline, watch };
+        let runner = self.runner(&deadline, progress);
         let build = Build { plan: &plan, layers, settings, runner, progress };
         let built = deadline.over(build.run(&ready)).await?;
         drop(permit);

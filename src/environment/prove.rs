@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use tokio_util::sync::CancellationToken;
 
 use super::condition::all_hold;
-use super::error::EnvironmentError;
+use super::deadline::Deadline;
+use super::error::{EnvironmentError, Phase};
 use super::failure::{Failure, Stage};
 use super::plan::Plan;
 use super::prepare::{BuildSubject, Environments, Prepared};
@@ -15,7 +16,7 @@ use super::resolved::Resolved;
 use super::run::{log_of, succeeded};
 use super::trouble::FailureKind;
 use crate::model::InfraReason;
-use crate::sandbox::{Exit, Mount, Network, Task, WORKSPACE};
+use crate::sandbox::{Exit, Network, Task, WORKSPACE};
 
 /// How many ids of tests are kept of each kind.
 const IDS: usize = 500;
@@ -90,7 +91,7 @@ impl Environments {
         for proof in proofs {
             progress(&format!("{}: {}", resolved.definition.name, proof.name));
             let ran = match self.proof_task(&plan, prepared, proof) {
-                Ok(task) => self.run_proof(&task, cancel).await,
+                Ok(task) => self.run_reader(Phase::Proof, &proof.name, &task, progress, cancel).await,
                 Err(error) => Err(error),
             };
             let (result, failure) = match ran {
@@ -109,10 +110,18 @@ impl Environments {
         proven
     }
 
-    async fn run_proof(&self, task: &Task, cancel: &CancellationToken) -> Result<Exit, EnvironmentError> {
-        let exit = self.sandbox.run(task, cancel).await;
-        let exit = exit.map_err(|source| EnvironmentError::Sandbox { step: "proof".to_owned(), source })?;
-        if exit.cancelled { Err(EnvironmentError::Cancelled) } else { Ok(exit) }
+    /// Runs what only reads, a proof or a command that reads requirements, as steps are run: it gives signs of life, and
+    /// what it says on a full disk counts for nothing.
+    pub(super) async fn run_reader(
+        &self,
+        phase: Phase,
+        name: &str,
+        task: &Task,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Exit, EnvironmentError> {
+        let deadline = Deadline::new(phase, task.limits.wall, cancel);
+        self.runner(&deadline, progress).run(name, task).await
     }
 
     fn proof_task(
@@ -133,22 +142,12 @@ impl Environments {
             cwd: PathBuf::from(cwd.unwrap_or_else(|| WORKSPACE.to_owned())),
             variables,
             root: prepared.root.clone(),
-            mounts: workspace_and(prepared, plan.subject),
+            mounts: prepared.mounts_over(&plan.subject.snapshot),
             limits: self.settings.proof_limits.clone(),
             network: Network::None,
             result_channel: false,
         })
     }
-}
-
-/// The head tree with the build's outputs, copy-on-write, and the environment's own mounts.
-fn workspace_and(prepared: &Prepared, subject: &BuildSubject) -> Vec<Mount> {
-    let mut lowers = prepared.workspace_layers.clone();
-    lowers.push(subject.snapshot.clone());
-    let workspace = Mount::Overlay { lowers, target: PathBuf::from(WORKSPACE), upper: None, remove: Vec::new() };
-    let mut mounts = vec![workspace];
-    mounts.extend(prepared.mounts.clone());
-    mounts
 }
 
 /// What one run of a proof shows.
@@ -205,19 +204,7 @@ fn last_line(exit: &Exit) -> Option<Said> {
     serde_json::from_str(text.lines().rev().find(|line| !line.trim().is_empty())?).ok()
 }
 
-impl Proven {
-    /// The ids of the sampled tests that pass.
-    pub fn passed(&self) -> impl Iterator<Item = &str> {
-        self.results.iter().flat_map(|result| result.passed.iter().map(String::as_str))
-    }
-
-    /// Whether there was something to prove it by, and all of it holds.
-    pub fn holds(&self) -> bool {
-        self.failure.is_none() && !self.results.is_empty()
-    }
-}
-
-/// What a proof's failure means where nothing but its stage is known.
+/// The failure of what somebody broke off.
 pub(super) fn interrupted() -> Failure {
     Failure {
         kind: FailureKind::Other,
@@ -227,5 +214,35 @@ pub(super) fn interrupted() -> Failure {
         lines: vec!["interrupted".to_owned()],
         reason: InfraReason::Interrupted,
         log: Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::environment::recorder::{Recorder, Room, exit};
+    use crate::model::EnvironmentSpec;
+
+    #[tokio::test]
+    async fn a_proof_is_watched_as_a_step_is() {
+        let takes = Duration::from_millis(300);
+        let recorder = Recorder::answering_after(takes, |_| Ok(exit(0, "{\"ok\": true, \"detail\": \"it runs\"}\n")));
+        let room = Room::with(recorder.clone(), |settings| settings.heartbeat = Duration::from_millis(5));
+        let (environments, never) = (&room.environments, CancellationToken::new());
+        let resolved = environments.resolve(&EnvironmentSpec::plain("shell")).unwrap();
+        let prepared = environments.prepare(&resolved, &room.subject, &|_| {}, &never).await.unwrap();
+        let said = Mutex::new(Vec::new());
+        let say = |text: &str| said.lock().unwrap().push(text.to_owned());
+        let proven = environments.prove(&resolved, &room.subject, &prepared, &say, &never).await;
+        assert!(proven.failure.is_none() && proven.results[0].ok, "{proven:?}");
+        let said = said.into_inner().unwrap();
+        assert!(said.iter().any(|line| line.starts_with("proof: the shell runs: ")), "{said:?}");
+        // It sees the tree, copy-on-write.
+        let task = &recorder.tasks()[0];
+        assert_eq!(task.mounts[0].target(), std::path::Path::new(WORKSPACE));
+        assert_eq!(task.mounts[0].sources(), std::slice::from_ref(&room.subject.snapshot));
     }
 }

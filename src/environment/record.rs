@@ -10,10 +10,12 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::accept::plain_spec;
+use super::error::EnvironmentError;
 use super::failure::Failure;
 use super::prove::ProofResult;
 use super::repair::Repair;
-use crate::model::{Digest, EnvironmentSpec, digest_bytes};
+use crate::model::{Digest, EnvironmentSpec, InfraReason, digest_bytes};
 use crate::store::{StoreError, write_atomic, write_json};
 
 /// The versioned bucket: another layout takes another name.
@@ -57,6 +59,29 @@ pub struct Attempt {
     pub seconds: f64,
 }
 
+/// What would have been tried, and was not to be had here. What came of the rest holds until it is.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Missing {
+    /// The language, the version and the packages of the system.
+    pub spec: EnvironmentSpec,
+    /// Whether a base is all that was missing, and none was to be made.
+    #[serde(default)]
+    pub unmade: bool,
+}
+
+impl Missing {
+    /// What of a spec was not to be had, where its toolchain or its base is.
+    pub(super) fn of(spec: &EnvironmentSpec, error: &EnvironmentError) -> Option<Self> {
+        let spec = EnvironmentSpec {
+            base: spec.base.clone(),
+            system_packages: spec.system_packages.clone(),
+            ..plain_spec(&spec.language, spec.version.as_deref())
+        };
+        let is_missing = error.reason() == InfraReason::Toolchain;
+        is_missing.then(|| Self { spec, unmade: error.base_to_make().is_some() })
+    }
+}
+
 /// What is known of a tree's environment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct EnvironmentRecord {
@@ -86,6 +111,9 @@ pub struct EnvironmentRecord {
     /// All that was tried, in order.
     #[serde(default)]
     pub attempts: Vec<Attempt>,
+    /// What would have been tried before, and was not to be had: once it is, all is tried again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub missing: Vec<Missing>,
     /// What the proofs showed.
     #[serde(default)]
     pub proofs: Vec<ProofResult>,
@@ -95,6 +123,9 @@ pub struct EnvironmentRecord {
     /// Spec, definition and toolchain, as resolved.
     #[serde(default)]
     pub resolved: Option<Digest>,
+    /// The content of the base that it stands on; absent where that is this machine's own system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base: Option<String>,
     /// The environment's digest.
     #[serde(default)]
     pub environment: Option<Digest>,
@@ -130,9 +161,11 @@ impl EnvironmentRecord {
             strategy: None,
             spec: None,
             attempts: Vec::new(),
+            missing: Vec::new(),
             proofs: Vec::new(),
             failure: None,
             resolved: None,
+            base: None,
             environment: None,
             lock: Value::Null,
             toolchain: Value::Null,
@@ -145,6 +178,12 @@ impl EnvironmentRecord {
     /// Whether the environment can be used: it was accepted, or is taken at its word.
     pub fn is_accepted(&self) -> bool {
         self.environment.is_some()
+    }
+
+    /// The base that an accepted environment stands on and that is to be made first, by why it does not resolve.
+    pub(super) fn base_to_make<'e>(&self, error: &'e EnvironmentError) -> Option<&'e str> {
+        // One of this machine's own system, which has another version by now, does not want a base.
+        error.base_to_make().filter(|_| self.base.is_some())
     }
 
     /// Whether every proof that applies holds.

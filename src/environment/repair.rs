@@ -12,6 +12,7 @@ use super::failure::Failure;
 use super::pattern::compiled;
 use super::trouble::SpecChange;
 use crate::model::EnvironmentSpec;
+use crate::sandbox::Root;
 
 /// How many bytes of a log's end a repairer is shown.
 pub const LOG_TAIL: usize = 16 * 1024;
@@ -31,6 +32,9 @@ const CHANGES: usize = 32;
 pub struct RepairRequest {
     /// The recipe that failed.
     pub spec: EnvironmentSpec,
+    /// What it stands on: a command that repairs it stands there, too.
+    #[serde(skip)]
+    pub root: Root,
     /// The strategy that it came from.
     pub strategy: String,
     /// What went wrong.

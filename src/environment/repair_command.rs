@@ -10,13 +10,13 @@ use tokio_util::sync::CancellationToken;
 use super::repair::{Proposal, ProposalFuture, RepairRequest, Repairer, RepairerError};
 use super::run::succeeded;
 use crate::model::digest_bytes;
-use crate::sandbox::{Limits, Mount, Network, Root, Sandbox, Task};
+use crate::sandbox::{Limits, Mount, Network, Sandbox, Task};
 
 /// Where the command's own file and what it is told lie inside.
 const INSIDE: &str = "/repairer";
 
-/// A repairer that is a command. It has no network, no credentials, and of the host only the system's folders and its own
-/// file. It reads one [`RepairRequest`] from standard input and prints one [`Proposal`].
+/// A repairer that is a command. It stands on what the failed recipe stands on (the host's system folders, or a base), and
+/// has no network, no credentials, and of the host nothing else but its own file. It reads one [`RepairRequest`] from standard input and prints one [`Proposal`].
 pub struct CommandRepairer {
     command: String,
     sandbox: Arc<dyn Sandbox>,
@@ -39,6 +39,7 @@ impl CommandRepairer {
 
     async fn ask(&self, request: &RepairRequest, cancel: &CancellationToken) -> Result<Proposal, RepairerError> {
         let bad = |text: String| RepairerError(text);
+        let root = request.root.clone();
         let folder = tempfile::Builder::new().prefix("repair-").tempdir_in(&self.scratch);
         let folder = folder.map_err(|e| bad(e.to_string()))?;
         let told = serde_json::to_vec_pretty(request).map_err(|e| bad(e.to_string()))?;
@@ -60,7 +61,7 @@ impl CommandRepairer {
             argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), format!("{{ {command}\n}} < {INSIDE}/request.json")],
             cwd: PathBuf::from("/tmp"),
             variables: BTreeMap::from([path]),
-            root: Root::Host,
+            root,
             mounts,
             limits: self.limits.clone(),
             network: Network::None,
@@ -90,5 +91,46 @@ impl Repairer for CommandRepairer {
 
     fn propose<'a>(&'a self, request: &'a RepairRequest, cancel: &'a CancellationToken) -> ProposalFuture<'a> {
         Box::pin(self.ask(request, cancel))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::failure::{Failure, Stage};
+    use crate::environment::recorder::{Recorder, exit};
+    use crate::environment::trouble::FailureKind;
+    use crate::model::{EnvironmentSpec, InfraReason};
+    use crate::sandbox::Root;
+
+    #[tokio::test]
+    async fn it_stands_on_what_the_recipe_stands_on() {
+        let recorder = Recorder::answering(|_| Ok(exit(0, "{\"give-up\": \"no idea\"}")));
+        let scratch = tempfile::tempdir().unwrap();
+        let repairer = CommandRepairer::new("/bin/true", recorder.clone(), scratch.path(), Limits::default());
+        let base = Root::Base { folder: Some("/b".into()), archive: None, image: None, digest: "d".to_owned() };
+        for root in [Root::Host, base] {
+            let request = RepairRequest {
+                spec: EnvironmentSpec::plain("shell"),
+                root: root.clone(),
+                strategy: "s".to_owned(),
+                failure: Failure {
+                    kind: FailureKind::Other,
+                    stage: Stage::Build,
+                    step: String::new(),
+                    detail: String::new(),
+                    lines: Vec::new(),
+                    reason: InfraReason::Environment,
+                    log: Vec::new(),
+                },
+                log_tail: String::new(),
+                tried: Vec::new(),
+            };
+            let proposed = repairer.propose(&request, &CancellationToken::new()).await.unwrap();
+            assert_eq!(proposed, Proposal::GiveUp("no idea".to_owned()));
+            assert_eq!(recorder.tasks().pop().unwrap().root, root);
+            // What it is told says nothing of folders of this machine.
+            assert!(serde_json::to_value(&request).unwrap().get("root").is_none());
+        }
     }
 }

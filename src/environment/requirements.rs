@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use super::error::EnvironmentError;
+use super::error::{EnvironmentError, Phase};
 use super::failure::{Failure, Stage};
 use super::plan::Plan;
 use super::prepare::{BuildSubject, Environments};
@@ -38,6 +38,7 @@ impl Environments {
         resolved: &Resolved,
         subject: &BuildSubject,
         definition: &RequirementsDefinition,
+        progress: &(dyn Fn(&str) + Send + Sync),
         cancel: &CancellationToken,
     ) -> Result<Wanted, Failure> {
         let of_error = |error: EnvironmentError| Failure {
@@ -47,7 +48,7 @@ impl Environments {
         let plan = Plan::new(resolved, subject, self.sandbox.owner(), Vec::new()).map_err(of_error)?;
         let argv =
             plan.values().expand_all(&definition.argv).map_err(|n| of_error(plan.missing(n, &definition.name)))?;
-        let mut mounts = resolved.toolchain.mounts();
+        let mut mounts = resolved.toolchain_mounts();
         mounts.push(Mount::Overlay {
             lowers: vec![subject.snapshot.clone()],
             target: PathBuf::from(WORKSPACE),
@@ -65,12 +66,8 @@ impl Environments {
             network: Network::None,
             result_channel: false,
         };
-        let exit = self.sandbox.run(&task, cancel).await;
-        let exit =
-            exit.map_err(|source| of_error(EnvironmentError::Sandbox { step: definition.name.clone(), source }))?;
-        if exit.cancelled {
-            return Err(of_error(EnvironmentError::Cancelled));
-        }
+        let exit = self.run_reader(Phase::Requirements, &definition.name, &task, progress, cancel).await;
+        let exit = exit.map_err(of_error)?;
         let text = exit.stdout.text();
         let last = text.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or_default();
         let said = serde_json::from_str(last).map_err(|error| format!("its last line is no answer: {error}"));
@@ -90,6 +87,40 @@ impl Environments {
                     log: log_of(&exit),
                 })
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::environment::recorder::{Recorder, Room, exit};
+    use crate::model::EnvironmentSpec;
+    use crate::sandbox::Root;
+
+    #[tokio::test]
+    async fn on_a_base_nothing_of_the_host_is_mounted_but_the_tree() {
+        let recorder = Recorder::answering(|_| Ok(exit(0, "{\"packages\": [\"six\"]}\n")));
+        let room = Room::of(recorder.clone());
+        let mut resolved = room.environments.resolve(&EnvironmentSpec::plain("shell")).unwrap();
+        let mut toolchain = (*resolved.toolchain).clone();
+        toolchain.roots = vec!["/opt/of-the-base".into()];
+        resolved.toolchain = Arc::new(toolchain);
+        let read = RequirementsDefinition { name: "read".to_owned(), argv: vec!["read".to_owned()] };
+        let never = CancellationToken::new();
+        for on_base in [false, true] {
+            if on_base {
+                resolved.root = Root::Base { folder: None, archive: None, image: None, digest: "d".to_owned() };
+            }
+            let wanted = room.environments.wanted(&resolved, &room.subject, &read, &|_| {}, &never).await.unwrap();
+            assert_eq!(wanted.packages, ["six"]);
+            let task = recorder.tasks().pop().unwrap();
+            let mounted: Vec<_> = task.mounts.iter().map(|mount| mount.target().to_owned()).collect();
+            let of_host = [PathBuf::from("/opt/of-the-base"), PathBuf::from(WORKSPACE)];
+            assert_eq!(mounted, if on_base { &of_host[1..] } else { &of_host[..] });
+            assert_eq!(task.root, resolved.root);
         }
     }
 }

@@ -11,7 +11,7 @@ use super::error::EnvironmentError;
 use super::prepare::Environments;
 use super::resolved::Resolved;
 use super::toolchain::{Search, Toolchain, find};
-use crate::model::EnvironmentSpec;
+use crate::model::{EnvironmentSpec, InfraReason};
 use crate::sandbox::Root;
 use crate::store::Held;
 
@@ -37,6 +37,21 @@ pub(super) struct Standing {
     toolchain: Arc<Toolchain>,
     /// Keeps the base in the cache for as long as this process knows of it.
     _held: Option<Arc<Held>>,
+}
+
+/// Who is told what is being done.
+pub type Told<'a> = dyn Fn(&str) + Send + Sync + 'a;
+
+/// Whether what came of looking is so for as long as this process runs.
+fn is_for_good(found: &Looked, ears: Ears<'_>) -> bool {
+    let Err(error) = found else { return true };
+    match error.reason() {
+        // What the machine could not do a moment ago it may do now.
+        InfraReason::Interrupted | InfraReason::Disk | InfraReason::Sandbox => false,
+        _ if ears.cancel.is_cancelled() => false,
+        // Who was not to make a base has not seen all.
+        _ => ears.make || error.base_to_make().is_none(),
+    }
 }
 
 /// Who is told while a base is made, and may end it; and whether one may be made at all.
@@ -72,10 +87,52 @@ impl Environments {
         self.look(spec, Ears { make: true, progress, cancel })
     }
 
-    /// The same, but a base that is not there is not made.
+    /// The same for callers that must not block: on a thread for such work.
     ///
     /// # Errors
-    /// As [`resolve`](Self::resolve); [`EnvironmentError::base_to_make`] tells whether a base is all that is missing.
+    /// As [`resolve_with`](Self::resolve_with).
+    pub async fn resolve_heard(
+        self: &Arc<Self>,
+        spec: &EnvironmentSpec,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<Resolved, EnvironmentError> {
+        let spec = spec.clone();
+        let work = move |all: &Self, told: &Told<'_>, stop: &CancellationToken| all.resolve_with(&spec, told, stop);
+        self.heard(work, progress, cancel).await
+    }
+
+    /// Does what blocks — a toolchain that answers, a base that is made — on a thread for such work, and passes on what is
+    /// said of it. It is told to end when `cancel` fires, and when nobody waits for it any more.
+    ///
+    /// # Errors
+    /// Those of the work.
+    pub async fn heard<T: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Self, &Told<'_>, &CancellationToken) -> Result<T, EnvironmentError> + Send + 'static,
+        progress: &(dyn Fn(&str) + Send + Sync),
+        cancel: &CancellationToken,
+    ) -> Result<T, EnvironmentError> {
+        let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
+        let (all, stop) = (self.clone(), cancel.child_token());
+        let _ends = stop.clone().drop_guard();
+        let work = tokio::task::spawn_blocking(move || {
+            let told = move |text: &str| drop(sender.send(text.to_owned()));
+            work(&all, &told, &stop)
+        });
+        let listen = async {
+            while let Some(text) = receiver.recv().await {
+                progress(&text);
+            }
+        };
+        let broke = |error| std::io::Error::other(format!("a task of ours broke: {error}"));
+        tokio::join!(work, listen).0.map_err(broke)?
+    }
+
+    /// The same as [`resolve`](Self::resolve), but a base that is not there is not made.
+    ///
+    /// # Errors
+    /// As there; [`EnvironmentError::base_to_make`] tells whether a base is all that is missing.
     pub fn resolve_there(&self, spec: &EnvironmentSpec) -> Result<Resolved, EnvironmentError> {
         self.look(spec, Ears { make: false, progress: &|_| {}, cancel: &CancellationToken::new() })
     }
@@ -99,8 +156,7 @@ impl Environments {
             let _turn = turn.lock().unwrap_or_else(PoisonError::into_inner);
             known().unwrap_or_else(|| {
                 let found = self.stand(&definition, &wish, ears).map_err(Arc::new);
-                // Who was interrupted, or was not to make a base, has not seen all.
-                if found.is_ok() || (ears.make && !ears.cancel.is_cancelled()) {
+                if is_for_good(&found, ears) {
                     self.toolchains.lock().unwrap_or_else(PoisonError::into_inner).insert(wish.clone(), found.clone());
                 }
                 found
@@ -205,14 +261,20 @@ impl Environments {
             held = hold(&base)?.flatten();
         }
         let (sandbox, deadline) = (self.sandbox.as_ref(), settings.probe_deadline);
-        let found = find_toolchain(&definition.toolchain, &wish.version, &base, sandbox, deadline, ears.cancel);
+        let found = find_toolchain(definition, &wish.version, &base, sandbox, deadline, ears.cancel);
         match found {
             Ok(toolchain) => {
                 Ok(Standing { root: base.root(), toolchain: Arc::new(toolchain), _held: held.map(Arc::new) })
             }
             Err(_) if ears.cancel.is_cancelled() => Err(BaseError::Cancelled.into()),
-            Err(search) => Err(missing_toolchain(definition, &wish.version, search)),
+            Err(error) => Err(error),
         }
+    }
+
+    /// Whether a base that is missing would be made by itself now.
+    pub(super) fn would_make_bases(&self) -> bool {
+        let is_offline = self.settings.offline || self.without_network.load(Ordering::Relaxed);
+        !is_offline && (self.settings.makes_bases || !self.sandbox.has_host_root())
     }
 
     /// A base, made when it is missing and may be.
@@ -229,7 +291,8 @@ impl Environments {
     }
 }
 
-fn missing_toolchain(definition: &Definition, wanted: &str, search: Search) -> EnvironmentError {
+/// The error of a search in which nothing fits.
+pub(super) fn missing_toolchain(definition: &Definition, wanted: &str, search: Search) -> EnvironmentError {
     EnvironmentError::ToolchainMissing {
         language: definition.name.clone(),
         wanted: match (&definition.toolchain.minimum, wanted.is_empty()) {
@@ -238,5 +301,73 @@ fn missing_toolchain(definition: &Definition, wanted: &str, search: Search) -> E
         },
         looked_at: search.looked_at,
         found: search.found,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::environment::recorder::{Recorder, Room, broken};
+
+    const LONG: Duration = Duration::from_secs(20);
+
+    #[tokio::test]
+    async fn work_that_blocks_is_heard_while_it_runs_and_leaves_the_runtime_free() {
+        let room = Room::of(Recorder::answering(broken));
+        let (hears, heard) = channel();
+        let hears = Mutex::new(hears);
+        let progress = move |text: &str| hears.lock().unwrap().send(text.to_owned()).unwrap();
+        // The runtime has one thread: it could not pass on a word if the work was on it.
+        let work = move |_: &Environments, told: &Told<'_>, _: &CancellationToken| {
+            told("making a base");
+            Ok(heard.recv_timeout(LONG).ok())
+        };
+        let heard = room.environments.heard(work, &progress, &CancellationToken::new()).await.unwrap();
+        assert_eq!(heard.as_deref(), Some("making a base"));
+    }
+
+    #[tokio::test]
+    async fn work_that_nobody_waits_for_is_told_to_end_and_work_that_breaks_is_the_machines() {
+        let room = Room::of(Recorder::answering(broken));
+        let (ends, ended) = channel();
+        let work = move |_: &Environments, _: &Told<'_>, stop: &CancellationToken| {
+            while !stop.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            ends.send(()).unwrap();
+            Ok(())
+        };
+        let never = CancellationToken::new();
+        let waits = room.environments.heard(work, &|_| {}, &never);
+        assert!(tokio::time::timeout(Duration::from_millis(50), waits).await.is_err());
+        assert!(ended.recv_timeout(LONG).is_ok());
+
+        let breaks = |_: &Environments, _: &Told<'_>, _: &CancellationToken| -> Result<(), EnvironmentError> {
+            panic!("on purpose")
+        };
+        let error = room.environments.heard(breaks, &|_| {}, &never).await.unwrap_err();
+        assert_eq!(error.reason(), InfraReason::Sandbox, "{error}");
+    }
+
+    #[test]
+    fn only_what_is_so_for_good_is_remembered() {
+        let never = CancellationToken::new();
+        let ears = |make| Ears { make, progress: &|_| {}, cancel: &never };
+        let of = |error: EnvironmentError, make| is_for_good(&Err(Arc::new(error)), ears(make));
+        let missing = || EnvironmentError::ToolchainMissing {
+            language: "x".to_owned(),
+            wanted: String::new(),
+            looked_at: Vec::new(),
+            found: Vec::new(),
+        };
+        let unmade = || BaseError::NotMade { name: "b".to_owned(), why: String::new() }.into();
+        assert!(of(missing(), true) && of(missing(), false));
+        assert!(of(unmade(), true) && !of(unmade(), false));
+        assert!(!of(std::io::Error::other("x").into(), true));
+        assert!(!of(BaseError::Disk("x".to_owned()).into(), true));
     }
 }

@@ -4,49 +4,16 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use super::deadline::Deadline;
+use super::definition::Definition;
 use super::error::{EnvironmentError, Phase, StepEnd};
+use super::failure::{is_of_the_network, says};
 use super::pulse::{Pulse, Tail};
+use super::trouble::FailureKind;
 use crate::model::InfraReason;
 use crate::sandbox::{End, Exit, Network, RunFuture, Sandbox, Task};
 
 /// How many of a failed step's last lines an error shows.
 const TAIL_LINES: usize = 12;
-
-/// Signs of a network that did not answer, as package clients and resolvers write them (in lower case).
-pub(super) const NETWORK_SIGNS: [&str; 26] = [
-    "temporary failure in name resolution",
-    "name or service not known",
-    "could not resolve",
-    "couldn't resolve",
-    "failed to resolve",
-    "dns error",
-    "connection refused",
-    "connection reset",
-    "connection aborted",
-    "network is unreachable",
-    "newconnectionerror",
-    "connecttimeouterror",
-    "readtimeouterror",
-    "remotedisconnected",
-    "proxyerror",
-    "sslerror",
-    "certificate_verify_failed",
-    "self_signed_cert",
-    "unable_to_get_issuer_cert",
-    "enotfound",
-    "eai_again",
-    "econnrefused",
-    "econnreset",
-    "etimedout",
-    "spurious network error",
-    "502 bad gateway",
-];
-
-const DISK_SIGNS: [&str; 3] = ["no space left on device", "enospc", "disk quota exceeded"];
-
-/// With less than this on the disk of the cache a step is not believed, whatever it says itself: programs go on where a
-/// file could not be written, or forget to look.
-const NOTHING_LEFT: u64 = 1 << 20;
 
 /// The sandbox and the phase's deadline.
 #[derive(Clone, Copy)]
@@ -66,6 +33,8 @@ pub(super) struct Watch<'a> {
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
     /// Where layers lie.
     pub cache: &'a Path,
+    /// Whether a disk is full.
+    pub is_full: fn(&Path) -> bool,
 }
 
 impl Runner<'_> {
@@ -84,16 +53,19 @@ impl Runner<'_> {
         let tail = Tail::default();
         let exit = self.sandbox.run_heard(&task, tail.listener(), cancel);
         let (exit, was_full) = self.watched(step, exit, &tail).await;
-        let exit = exit.map_err(|source| EnvironmentError::Sandbox { step: step.to_owned(), source })?;
-        match was_full {
-            _ if exit.cancelled => Err(EnvironmentError::Cancelled),
-            // A step that failed says so itself, with what it was at.
-            true if succeeded(&exit) => Err(EnvironmentError::DiskFull {
-                step: step.to_owned(),
-                cache: self.watch.cache.to_owned(),
-                log: log_of(&exit),
-            }),
-            _ => Ok(exit),
+        // Whatever it says itself: programs go on where a file could not be written, and fail in ways of their own.
+        let disk_full = |log| EnvironmentError::DiskFull {
+            phase: self.deadline.phase(),
+            step: step.to_owned(),
+            cache: self.watch.cache.to_owned(),
+            log,
+        };
+        match exit {
+            Ok(exit) if exit.cancelled => Err(EnvironmentError::Cancelled),
+            Ok(exit) if was_full => Err(disk_full(log_of(&exit))),
+            Ok(exit) => Ok(exit),
+            Err(error) if was_full => Err(disk_full(error.to_string().into_bytes())),
+            Err(source) => Err(EnvironmentError::Sandbox { step: step.to_owned(), source }),
         }
     }
 
@@ -126,20 +98,13 @@ impl Runner<'_> {
     }
 
     fn is_full(&self) -> bool {
-        free(self.watch.cache).is_some_and(|free| free < NOTHING_LEFT)
+        (self.watch.is_full)(self.watch.cache)
     }
 }
 
-/// Free bytes where a folder lies; `None` when the system does not say.
-fn free(path: &Path) -> Option<u64> {
-    let stat = rustix::fs::statvfs(path).ok()?;
-    Some(stat.f_bavail.saturating_mul(stat.f_frsize))
-}
-
-/// Whether a step that was allowed to fail did so for want of room.
-pub(super) fn says_disk_full(exit: &Exit) -> bool {
-    let text = String::from_utf8_lossy(&log_of(exit)).to_lowercase();
-    DISK_SIGNS.iter().any(|sign| text.contains(sign))
+/// Whether a step of a package client, which was allowed to fail, says that it did so for want of room.
+pub(super) fn says_disk_full(definition: &Definition, exit: &Exit) -> bool {
+    says(definition, FailureKind::Disk, &String::from_utf8_lossy(&log_of(exit)))
 }
 
 /// Whether a task succeeded.
@@ -163,6 +128,7 @@ pub(super) fn log_of(exit: &Exit) -> Vec<u8> {
 
 /// The error of a step that did not succeed. `earlier` is the log before it.
 pub(super) fn failure(
+    definition: &Definition,
     phase: Phase,
     step: &str,
     command: &[String],
@@ -184,19 +150,20 @@ pub(super) fn failure(
         command: command.iter().map(|argument| shortened(argument)).collect(),
         end,
         tail: tail(&text),
-        reason: reason(&text, task.network, exit.timed_out),
+        reason: reason(definition, &text, task.network, exit.timed_out),
         log: [earlier, &own].concat(),
     }
 }
 
-fn reason(text: &str, network: Network, timed_out: bool) -> InfraReason {
-    let text = text.to_lowercase();
-    let has = |signs: &[&str]| signs.iter().any(|sign| text.contains(sign));
-    if has(&DISK_SIGNS) {
+/// What kind of infra a failed step is. Only the client of a package index is believed what it says of the network and of
+/// disks: without network a step runs code of others, which can write what it likes.
+fn reason(definition: &Definition, text: &str, network: Network, timed_out: bool) -> InfraReason {
+    let is_client = network == Network::Host;
+    if is_client && says(definition, FailureKind::Disk, text) {
         InfraReason::Disk
     } else if timed_out {
         InfraReason::Deadline
-    } else if network == Network::Host && has(&NETWORK_SIGNS) {
+    } else if is_client && is_of_the_network(definition, text) {
         InfraReason::Network
     } else {
         InfraReason::Environment
@@ -221,18 +188,52 @@ fn shortened(argument: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::environment::recorder::{Recorder, broken, exit};
+    use crate::environment::{Failure, Stage};
 
-    #[test]
-    fn an_impossible_pin_is_the_environments_fault_and_a_dead_index_the_networks() {
-        let pin = "ERROR: Could not find a version that satisfies the requirement six==99 (from versions: 1.0)\n\
-                   ERROR: No matching distribution found for six==99";
-        let dead = "WARNING: Retrying after connection broken by 'NewConnectionError(...: Failed to establish a new \
-                    connection: [Errno -3] Temporary failure in name resolution')'\nERROR: No matching distribution found";
-        assert_eq!(reason(pin, Network::Host, false), InfraReason::Environment);
-        assert_eq!(reason(dead, Network::Host, false), InfraReason::Network);
-        assert_eq!(reason("", Network::Host, true), InfraReason::Deadline);
-        assert_eq!(reason("connection refused", Network::None, false), InfraReason::Environment);
-        assert_eq!(reason("OSError: [Errno 28] No space left on device", Network::None, false), InfraReason::Disk);
+    fn task(network: Network) -> Task {
+        Task {
+            argv: vec!["x".to_owned()],
+            cwd: "/".into(),
+            variables: std::collections::BTreeMap::new(),
+            root: crate::sandbox::Root::Host,
+            mounts: Vec::new(),
+            limits: crate::sandbox::Limits::default(),
+            network,
+            result_channel: false,
+        }
+    }
+
+    /// Runs one step on a disk that is full, or not.
+    async fn ran(
+        answer: fn(&Task) -> Result<Exit, crate::sandbox::SandboxError>,
+        is_full: fn(&Path) -> bool,
+    ) -> Result<Exit, EnvironmentError> {
+        let (sandbox, cancel) = (Recorder::answering(answer), tokio_util::sync::CancellationToken::new());
+        let deadline = Deadline::new(Phase::Build, Duration::from_secs(60), &cancel);
+        let watch = Watch { every: Duration::from_secs(30), progress: &|_| {}, cache: Path::new("/cache"), is_full };
+        Runner { sandbox: &*sandbox, deadline: &deadline, watch }.run("install", &task(Network::None)).await
+    }
+
+    #[tokio::test]
+    async fn the_look_at_the_disk_decides_and_not_what_a_step_says() {
+        let full: fn(&Path) -> bool = |_| true;
+        let roomy: fn(&Path) -> bool = |_| false;
+        for answer in [
+            (|_| Ok(exit(0, "all is well"))) as fn(&Task) -> Result<Exit, crate::sandbox::SandboxError>,
+            |_| Ok(exit(1, "error: something else")),
+            broken,
+        ] {
+            let error = ran(answer, full).await.unwrap_err();
+            let failure = Failure::of_error(&error, None);
+            assert_eq!(
+                (failure.kind, failure.stage, failure.reason),
+                (FailureKind::Disk, Stage::Build, InfraReason::Disk)
+            );
+            assert_eq!(failure.step, "install");
+        }
+        assert!(ran(|_| Ok(exit(1, "No space left on device")), roomy).await.is_ok());
+        assert!(matches!(ran(broken, roomy).await, Err(EnvironmentError::Sandbox { .. })));
     }
 
     #[test]

@@ -1,6 +1,9 @@
 //! Trying strategies in order, with repairs, until one environment is proven.
 
+mod asking;
+
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio_util::sync::CancellationToken;
@@ -10,22 +13,25 @@ use super::definition::Definition;
 use super::error::EnvironmentError;
 use super::failure::{Failure, Stage};
 use super::prepare::{BuildSubject, Environments, Prepared};
-use super::prove::{ProofResult, interrupted};
-use super::record::Attempt;
-use super::repair::{Proposal, Repair, RepairRequest, Tried, by_rule, tail};
+use super::prove::ProofResult;
+use super::record::{Attempt, Missing};
+use super::repair::{Repair, by_rule};
 use super::requirements::Wanted;
 use super::resolved::{Resolved, package_name};
 use super::strategy::StrategyDefinition;
 use super::trouble::FailureKind;
 use crate::model::{Digest, EnvironmentSpec, InfraReason, ProjectMode, digest_json};
+use crate::sandbox::Root;
 
 /// What is tried for a tree.
 #[derive(Debug, Clone)]
 pub(super) struct Aim {
     /// The language's definition.
-    pub definition: std::sync::Arc<Definition>,
-    /// The wanted version, as a prefix.
+    pub definition: Arc<Definition>,
+    /// The version that is tried, as a prefix.
     pub version: Option<String>,
+    /// What that version stands on.
+    pub root: Root,
     /// The day of the commit.
     pub date: Option<jiff::civil::Date>,
     /// The strategies that are worth a try, in order.
@@ -47,13 +53,18 @@ pub(super) struct Success {
 #[derive(Debug)]
 pub(super) struct Searched {
     pub attempts: Vec<Attempt>,
+    /// What repairs asked for and was not to be had here.
+    pub missing: Vec<Missing>,
+    /// Whether something that would have been tried could not be, for a reason that is not the repository's: another search
+    /// may find what this one did not.
+    pub is_open: bool,
     /// The environment, or the furthest failure with the spec that had it.
     pub result: Result<Box<Success>, (Failure, Option<EnvironmentSpec>)>,
 }
 
 /// A search for one tree's environment.
 pub(super) struct Search<'a> {
-    pub environments: &'a Environments,
+    pub environments: &'a Arc<Environments>,
     pub aim: &'a Aim,
     pub subject: &'a BuildSubject,
     pub progress: &'a (dyn Fn(&str) + Send + Sync),
@@ -64,7 +75,10 @@ pub(super) struct Search<'a> {
     repairs_left: u32,
     /// What came furthest so far.
     furthest: Option<Furthest>,
-    wanted: BTreeMap<String, Wanted>,
+    /// What each `[[requirements]]` command gave.
+    wanted: BTreeMap<String, Result<Wanted, Failure>>,
+    missing: Vec<Missing>,
+    is_open: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -73,6 +87,7 @@ struct Furthest {
     spec: EnvironmentSpec,
     strategy: String,
     reached: Stage,
+    root: Root,
 }
 
 /// How far a spec really came. One that installs nothing of the project has not come further than one whose install
@@ -92,7 +107,7 @@ enum Ended {
 
 impl<'a> Search<'a> {
     pub fn new(
-        environments: &'a Environments,
+        environments: &'a Arc<Environments>,
         aim: &'a Aim,
         subject: &'a BuildSubject,
         progress: &'a (dyn Fn(&str) + Send + Sync),
@@ -109,6 +124,8 @@ impl<'a> Search<'a> {
             repairs_left: environments.settings.repairs,
             furthest: None,
             wanted: BTreeMap::new(),
+            missing: Vec::new(),
+            is_open: false,
         }
     }
 
@@ -122,7 +139,7 @@ impl<'a> Search<'a> {
                 None => Err((self.first_failure(), None)),
             },
         };
-        Searched { attempts: self.attempts, result }
+        Searched { attempts: self.attempts, missing: self.missing, is_open: self.is_open, result }
     }
 
     async fn tries(&mut self) -> Result<Box<Success>, Ended> {
@@ -182,23 +199,32 @@ impl<'a> Search<'a> {
         Ok(spec)
     }
 
-    /// What a `[[requirements]]` command found; each is run once.
+    /// What a `[[requirements]]` command found; each is run once, whether it finds something or fails.
     async fn wanted(&mut self, name: &str, spec: &EnvironmentSpec) -> Result<Wanted, Failure> {
         if let Some(known) = self.wanted.get(name) {
-            return Ok(known.clone());
+            return known.clone();
         }
+        let wanted = self.read(name, spec).await;
+        // What the machine did wrong says nothing of the tree.
+        if !wanted.as_ref().is_err_and(Failure::is_of_the_machine) {
+            self.wanted.insert(name.to_owned(), wanted.clone());
+        }
+        wanted
+    }
+
+    async fn read(&self, name: &str, spec: &EnvironmentSpec) -> Result<Wanted, Failure> {
         let definition = self.aim.definition.clone();
         let Some(requirements) = definition.requirements.iter().find(|requirements| requirements.name == name) else {
             return Ok(Wanted::default());
         };
         let bare = plain_spec(&spec.language, spec.version.as_deref());
-        let resolved =
-            self.environments.resolve(&bare).map_err(|error| Failure::of_error(&error, Some(&definition)))?;
-        let wanted = self.environments.wanted(&resolved, self.subject, requirements, self.cancel).await?;
+        let resolved = self.environments.resolve_heard(&bare, self.progress, self.cancel).await;
+        let resolved = resolved.map_err(|error| Failure::of_error(&error, Some(&definition)))?;
+        let (subject, progress) = (self.subject, self.progress);
+        let wanted = self.environments.wanted(&resolved, subject, requirements, progress, self.cancel).await?;
         for note in &wanted.notes {
-            (self.progress)(&format!("{name}: {note}"));
+            progress(&format!("{name}: {note}"));
         }
-        self.wanted.insert(name.to_owned(), wanted.clone());
         Ok(wanted)
     }
 
@@ -218,7 +244,8 @@ impl<'a> Search<'a> {
                 None => format!("strategy {strategy}"),
                 Some(repair) => format!("strategy {strategy}, changed by {}", repair.by),
             });
-            let failure = match self.attempt(strategy, &spec).await {
+            let mut root = self.aim.root.clone();
+            let failure = match self.attempt(strategy, &spec, &mut root).await {
                 Ok(success) => {
                     let seconds = began.elapsed().as_secs_f64();
                     let (strategy, spec) = (strategy.to_owned(), Some(spec));
@@ -228,15 +255,16 @@ impl<'a> Search<'a> {
                 Err(failed) => failed,
             };
             self.note(strategy, repair.clone(), Some(&spec), failure.clone(), began);
-            // What a repair asks for may not be there: that is the repair's failure and not the machine's.
-            let repaired_away = repair.is_some() && failure.stage == Stage::Toolchain;
-            if repaired_away {
+            // What a repair asks for may not be had: that is the repair's failure. Whether it can be had may not be known
+            // now, of a mirror or a disk that fails: that is the machine's.
+            let is_of_the_wish = matches!(failure.reason, InfraReason::Toolchain | InfraReason::Environment);
+            if repair.is_some() && failure.stage == Stage::Toolchain && is_of_the_wish {
                 return Err(Ended::Failed);
             }
             if failure.is_of_the_machine() {
                 return Err(Ended::Stop(failure));
             }
-            self.furthest_of(strategy, &spec, &failure, repair.is_some());
+            self.furthest_of(strategy, &spec, &failure, root, repair.is_some());
             if self.repairs_left == 0 {
                 return Err(Ended::Failed);
             }
@@ -249,12 +277,26 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Builds and proves one spec.
-    async fn attempt(&self, strategy: &str, spec: &EnvironmentSpec) -> Result<Box<Success>, Failure> {
+    /// Builds and proves one spec. `root` becomes what it stands on.
+    async fn attempt(
+        &mut self,
+        strategy: &str,
+        spec: &EnvironmentSpec,
+        root: &mut Root,
+    ) -> Result<Box<Success>, Failure> {
         let environments = self.environments;
         let definition = &self.aim.definition;
         let of_error = |error: EnvironmentError| Failure::of_error(&error, Some(definition));
-        let resolved = environments.resolve(spec).map_err(of_error)?;
+        let resolved = match environments.resolve_heard(spec, self.progress, self.cancel).await {
+            Ok(resolved) => resolved,
+            Err(error) => {
+                let missing = Missing::of(spec, &error).filter(|missing| !self.missing.contains(missing));
+                self.missing.extend(missing);
+                self.is_open |= error.is_for_want_of_a_base();
+                return Err(of_error(error));
+            }
+        };
+        root.clone_from(&resolved.root);
         let prepared = environments.prepare(&resolved, self.subject, self.progress, self.cancel).await;
         let prepared = prepared.map_err(of_error)?;
         let proven = environments.prove(&resolved, self.subject, &prepared, self.progress, self.cancel).await;
@@ -265,65 +307,6 @@ impl<'a> Search<'a> {
                 Ok(Box::new(Success { strategy, resolved, prepared, proofs: proven.results }))
             }
         }
-    }
-
-    /// When all strategies failed: a repairer looks at what came furthest.
-    async fn ask_repairer(&mut self) -> Result<Box<Success>, Ended> {
-        let Some(repairer) = self.environments.repairer.clone() else { return Err(Ended::Failed) };
-        let mut tried: Vec<Tried> = Vec::new();
-        while self.repairs_left > 0 {
-            let Some(furthest) = self.furthest.clone() else { break };
-            self.repairs_left -= 1;
-            let began = Instant::now();
-            let request = RepairRequest {
-                spec: furthest.spec.clone(),
-                strategy: furthest.strategy.clone(),
-                log_tail: tail(&furthest.failure.log),
-                failure: furthest.failure.clone(),
-                tried: tried.clone(),
-            };
-            (self.progress)("asking the repairer");
-            let proposed = repairer.propose(&request, self.cancel).await;
-            if self.cancel.is_cancelled() {
-                return Err(Ended::Stop(interrupted()));
-            }
-            let change = match proposed {
-                Ok(Proposal::Change(change)) => change,
-                Ok(Proposal::GiveUp(why)) => {
-                    (self.progress)(&format!("the repairer gives up: {why}"));
-                    break;
-                }
-                Err(error) => {
-                    (self.progress)(&error.to_string());
-                    break;
-                }
-            };
-            let repair = Repair { by: "repairer".to_owned(), change: change.clone() };
-            let changed = change.apply(&furthest.spec, &self.aim.definition);
-            let refused = match change.check(&self.aim.definition) {
-                Err(error) => Some(error.to_string()),
-                Ok(()) if changed == furthest.spec => Some("the change changes nothing".to_owned()),
-                Ok(()) if self.seen.contains(&spec_digest(&changed)) => {
-                    Some("what the change makes was tried before".to_owned())
-                }
-                Ok(()) => None,
-            };
-            if let Some(why) = refused {
-                let failure = refusal(&why, furthest.failure.stage);
-                self.note(&furthest.strategy, Some(repair), None, failure, began);
-                tried.push(Tried { change, result: format!("refused: {why}") });
-                continue;
-            }
-            match self.pursue(&furthest.strategy, changed, Some(repair)).await {
-                Err(Ended::Failed) => {
-                    let last = self.attempts.iter().rev().find_map(|attempt| attempt.failure.as_ref());
-                    let result = last.map(Failure::summary).unwrap_or_default();
-                    tried.push(Tried { change, result });
-                }
-                other => return other,
-            }
-        }
-        Err(Ended::Failed)
     }
 
     /// Puts a failed attempt on the list, with its log.
@@ -348,7 +331,14 @@ impl<'a> Search<'a> {
         });
     }
 
-    fn furthest_of(&mut self, strategy: &str, spec: &EnvironmentSpec, failure: &Failure, is_repaired: bool) {
+    fn furthest_of(
+        &mut self,
+        strategy: &str,
+        spec: &EnvironmentSpec,
+        failure: &Failure,
+        root: Root,
+        is_repaired: bool,
+    ) {
         let reached = reached(spec, failure);
         let further = self.furthest.as_ref().is_none_or(|known| {
             // A repair that came as far is where the next one goes on.
@@ -356,7 +346,7 @@ impl<'a> Search<'a> {
         });
         if further {
             let (failure, spec, strategy) = (failure.clone(), spec.clone(), strategy.to_owned());
-            self.furthest = Some(Furthest { failure, spec, strategy, reached });
+            self.furthest = Some(Furthest { failure, spec, strategy, reached, root });
         }
     }
 
@@ -383,4 +373,38 @@ fn refusal(why: &str, stage: Stage) -> Failure {
 
 fn spec_digest(spec: &EnvironmentSpec) -> Digest {
     digest_json(&serde_json::to_value(spec).unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::environment::RequirementsDefinition;
+    use crate::environment::recorder::{Recorder, Room, broken, exit};
+    use crate::sandbox::{Exit, SandboxError, Task};
+
+    #[tokio::test]
+    async fn requirements_that_cannot_be_read_are_read_once_and_a_machine_that_fails_is_asked_again() {
+        for (answer, reads) in [((|_| Ok(exit(1, "no"))) as fn(&Task) -> Result<Exit, SandboxError>, 1), (broken, 2)] {
+            let recorder = Recorder::answering(answer);
+            let room = Room::of(recorder.clone());
+            let mut definition = Definition::clone(&room.environments.definitions().get("shell").unwrap());
+            let argv = vec!["read".to_owned()];
+            definition.requirements = vec![RequirementsDefinition { name: "all".to_owned(), argv }];
+            let aim = Aim {
+                definition: Arc::new(definition),
+                version: None,
+                root: Root::Host,
+                date: None,
+                strategies: Vec::new(),
+                needs: Vec::new(),
+            };
+            let never = CancellationToken::new();
+            let mut search = Search::new(&room.environments, &aim, &room.subject, &|_| {}, &never);
+            let spec = plain_spec("shell", None);
+            let first = search.wanted("all", &spec).await.unwrap_err();
+            assert_eq!(search.wanted("all", &spec).await.unwrap_err(), first);
+            assert_eq!(recorder.tasks().len(), reads, "{first:?}");
+            assert_eq!(first.is_of_the_machine(), reads == 2);
+        }
+    }
 }

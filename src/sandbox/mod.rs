@@ -133,6 +133,14 @@ impl Mount {
             Self::ReadOnly { target, .. } | Self::ReadWrite { target, .. } | Self::Overlay { target, .. } => target,
         }
     }
+
+    /// What of the host is seen there: one place, or an overlay's lowers, topmost first.
+    pub fn sources(&self) -> &[PathBuf] {
+        match self {
+            Self::ReadOnly { source, .. } | Self::ReadWrite { source, .. } => std::slice::from_ref(source),
+            Self::Overlay { lowers, .. } => lowers,
+        }
+    }
 }
 
 /// Limits of one task. Which of them were really in force, and how, is in [`Isolation`].

@@ -4,6 +4,7 @@
 mod archives;
 mod maker;
 mod real;
+mod repairer;
 mod stand;
 pub mod tiny;
 mod transfer;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::environment::archive::ArchiveError;
+use crate::environment::error::reason_of;
 use crate::model::InfraReason;
 
 /// Why there is no base.
@@ -177,8 +178,16 @@ impl BaseError {
             Self::Disk(_) => InfraReason::Disk,
             Self::Deadline { .. } => InfraReason::Deadline,
             Self::Cancelled => InfraReason::Interrupted,
-            Self::NotMade { .. } | Self::NoMaker { .. } | Self::Unknown { .. } => InfraReason::Toolchain,
+            Self::NotMade { .. } | Self::NoMaker { .. } | Self::Keyring { .. } | Self::Unknown { .. } => {
+                InfraReason::Toolchain
+            }
+            Self::Io(error) | Self::Archive(ArchiveError::Io(error)) => reason_of(error),
             _ => InfraReason::Environment,
         }
+    }
+
+    /// Whether none was to be made, or what makes them is not here or broken.
+    pub fn is_unmade(&self) -> bool {
+        matches!(self, Self::NotMade { .. } | Self::NoMaker { .. } | Self::Keyring { .. } | Self::Failed { .. })
     }
 }

@@ -53,6 +53,12 @@ impl Detected {
         self.version.as_deref().into_iter().chain(self.alternatives.iter().map(|other| other.version.as_str()))
     }
 
+    /// Whether there is something to install. A strategy that asks for nothing fits every tree: where only such ones do,
+    /// there is not.
+    pub fn is_installable(&self) -> bool {
+        self.manifest().is_some() && self.strategies.iter().any(|strategy| !strategy.when.is_empty())
+    }
+
     /// The file at the root that tells the language; none in a bare tree.
     pub fn manifest(&self) -> Option<&str> {
         self.claims.iter().find(|claim| claim.language == self.language)?.file.as_deref()

@@ -10,7 +10,7 @@ use super::run::Services;
 use crate::engine::Scope;
 use crate::environment::{
     Accepted, BuildSubject, EnvironmentError, EnvironmentRecord, Environments, FailureKind, Known, Prepared, Rejected,
-    Request, Resolved, SpecSource,
+    Request, Resolved, SpecSource, Told,
 };
 use crate::model::{CommentId, EnvironmentSpec, Framework, InfraReason, Instance, ProjectMode};
 
@@ -42,39 +42,12 @@ async fn resolved(
     step: &Told<'_>,
     cancel: &CancellationToken,
 ) -> Result<Resolved, Unavailable> {
-    let work = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
-        let resolved = environments.resolve_with(&spec, told, stop);
-        resolved.map_err(|e| unresolved(&e, &spec))
-    };
-    listened(services, work, step, cancel).await
+    let resolved = services.environments.resolve_heard(&spec, step, cancel).await;
+    resolved.map_err(|e| unresolved(&e, &spec))
 }
 
 fn unresolved(error: &EnvironmentError, spec: &EnvironmentSpec) -> Unavailable {
     Unavailable::of_environment(error, None, spec.version.as_deref().unwrap_or_default())
-}
-
-/// Who is told what is being done.
-type Told<'a> = dyn Fn(&str) + Send + Sync + 'a;
-
-/// Does what may make a base, which takes its time, on a thread for such work, and passes on what is said of it.
-async fn listened<T: Send + 'static>(
-    services: &Services,
-    work: impl FnOnce(&Environments, &Told<'_>, &CancellationToken) -> Result<T, Unavailable> + Send + 'static,
-    step: &Told<'_>,
-    cancel: &CancellationToken,
-) -> Result<T, Unavailable> {
-    let (sender, mut receiver) = tokio::sync::mpsc::unbounded_channel::<String>();
-    let (environments, stop) = (services.environments.clone(), cancel.clone());
-    let work = blocking(move || {
-        let told = move |text: &str| drop(sender.send(text.to_owned()));
-        work(&environments, &told, &stop)
-    });
-    let listen = async {
-        while let Some(text) = receiver.recv().await {
-            step(&text);
-        }
-    };
-    tokio::join!(work, listen).0
 }
 
 /// Why nothing was chosen, and what is on record of it.
@@ -151,7 +124,7 @@ pub(super) fn foresee(
     let environments = &services.environments;
     let base_first = |spec: &EnvironmentSpec| {
         let error = environments.resolve_there(spec).err()?;
-        Some(Foreseen::Search(format!("the base {} is not made yet", error.base_to_make()?)))
+        Some(Foreseen::Search(not_made(error.base_to_make()?)))
     };
     if let Some(spec) = overridden.or(instance.environment.as_ref()) {
         let spec = environments.dated(spec.clone(), Some(day));
@@ -163,6 +136,7 @@ pub(super) fn foresee(
     let frameworks = frameworks(instance, comments);
     Ok(match environments.known(&request(subject, day, &frameworks, instance)) {
         Known::Accepted(resolved) => Foreseen::Resolved(resolved),
+        Known::BaseFirst(base) => Foreseen::Search(not_made(&base)),
         Known::Outdated(record) => {
             Foreseen::Outdated(format!("{} or its definition changed since it was found", record.language))
         }
@@ -183,6 +157,11 @@ pub(super) fn foresee(
             Foreseen::Resolved(Box::new(with_needs(resolve_there(environments, &spec)?, &frameworks)))
         }
     })
+}
+
+/// What is said of a base that is to be made first.
+pub(super) fn not_made(base: &str) -> String {
+    format!("the base {base} is not made yet")
 }
 
 fn frameworks(instance: &Instance, comments: &[CommentId]) -> Vec<Framework> {
@@ -378,11 +357,11 @@ pub async fn build_on_base(
     if let Some(base) = base {
         spec.base = Some(base.to_owned());
     }
+    let wanted = spec.clone();
     let on_base = move |environments: &Environments, told: &Told<'_>, stop: &CancellationToken| {
-        let resolved = environments.resolve_on_base(&spec, told, stop);
-        resolved.map_err(|e| unresolved(&e, &spec))
+        environments.resolve_on_base(&wanted, told, stop)
     };
-    let resolved = listened(services, on_base, step, cancel).await?;
+    let resolved = services.environments.heard(on_base, step, cancel).await.map_err(|e| unresolved(&e, &spec))?;
     let subject = trees.subject();
     let prepared = services.environments.prepare(&resolved, &subject, step, cancel).await;
     Ok((prepared.map_err(|e| Unavailable::of_environment(&e, Some(&resolved), ""))?, subject.snapshot))

@@ -15,7 +15,7 @@ use super::held;
 use super::instance::InstanceJob;
 use super::run::{Services, Shared};
 use super::state::State;
-use crate::engine::{Cause, Event, Scope, time};
+use crate::engine::{Cause, Event, Scope, is_nothing_left, time};
 use crate::environment::{BuildSubject, EnvironmentError, Prepared, Resolved, SpecSource};
 use crate::fault;
 use crate::model::{Digest, EnvironmentSpec, InfraReason, Instance, Revision};
@@ -56,17 +56,14 @@ impl Unavailable {
     /// often without saying so.
     pub(super) fn or_disk(mut self, cache: &Path) -> Self {
         const SAID: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
-        const TOO_LITTLE: u64 = 1 << 20;
         let could_be = matches!(
             self.class,
             InfraReason::Repository | InfraReason::Environment | InfraReason::Sandbox | InfraReason::Disk
         );
-        let is_full = || {
-            let free = rustix::fs::statvfs(cache).map(|stat| stat.f_bavail.saturating_mul(stat.f_frsize));
-            free.is_ok_and(|free| free < TOO_LITTLE)
-        };
+        // What an environment's steps wrote is code of others: it can say so of any disk.
+        let says_so = || self.class != InfraReason::Environment && SAID.iter().any(|text| self.detail.contains(text));
         let is_named = self.detail.starts_with("the disk of ");
-        if could_be && !is_named && (SAID.iter().any(|text| self.detail.contains(text)) || is_full()) {
+        if could_be && !is_named && (says_so() || is_nothing_left(cache)) {
             self.class = InfraReason::Disk;
             self.detail = format!("the disk of the cache `{}` is full: {}", cache.display(), self.detail);
             return self.shared(Scope::Machine);
@@ -167,10 +164,7 @@ pub(super) async fn prepare(shared: &Arc<Shared>, job: &Arc<InstanceJob>) -> Res
     }
     shared.breaker.worked(&packages_of(&resolved));
     drop(slot);
-    let mounted = environment.mounts.iter().flat_map(|mount| match mount {
-        Mount::ReadOnly { source, .. } | Mount::ReadWrite { source, .. } => std::slice::from_ref(source),
-        Mount::Overlay { lowers, .. } => lowers.as_slice(),
-    });
+    let mounted = environment.mounts.iter().flat_map(Mount::sources);
     mounted.chain(&environment.workspace_layers).for_each(|folder| cache::used(&shared.services.cache, folder));
     remember(&shared.services, &job.instance, &environment, &trees);
 
@@ -361,4 +355,18 @@ where
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|e| Err(Unavailable::new(InfraReason::Sandbox, format!("a task of ours broke: {e}"))))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_of_others_is_not_believed_that_the_disk_is_full() {
+        let roomy = std::env::temp_dir();
+        let of = |class| Unavailable::new(class, "x: No space left on device").or_disk(&roomy).class;
+        assert_eq!(of(InfraReason::Repository), InfraReason::Disk);
+        assert_eq!(of(InfraReason::Sandbox), InfraReason::Disk);
+        assert_eq!(of(InfraReason::Environment), InfraReason::Environment);
+    }
 }

@@ -12,7 +12,7 @@ use super::prepare::{Ready, Unavailable, prepare};
 use super::run::{Services, Settings, Shared};
 use crate::engine::{Events, Scheduler};
 use crate::model::Instance;
-use crate::sandbox::{Limits, Mount, Network, SandboxError, Task, WORKSPACE};
+use crate::sandbox::{Limits, Network, SandboxError, Task, WORKSPACE};
 use crate::store::RunFolder;
 
 /// Why nobody could sit down.
@@ -59,9 +59,6 @@ pub async fn sit(
 /// A shell where an oracle would run.
 fn task(ready: &Ready, limits: Limits) -> Task {
     let environment = &ready.environment;
-    let mut lowers = environment.workspace_layers.clone();
-    lowers.push(ready.snapshot.clone());
-    let workspace = Mount::Overlay { lowers, target: WORKSPACE.into(), upper: None, remove: Vec::new() };
     let shell = environment.tools.get("sh").cloned().unwrap_or_else(|| "/bin/sh".to_owned());
     let variables: BTreeMap<String, String> = environment.variables.clone();
     Task {
@@ -69,7 +66,7 @@ fn task(ready: &Ready, limits: Limits) -> Task {
         cwd: WORKSPACE.into(),
         variables,
         root: environment.root.clone(),
-        mounts: std::iter::once(workspace).chain(environment.mounts.iter().cloned()).collect(),
+        mounts: environment.mounts_over(&ready.snapshot),
         limits,
         network: Network::None,
         result_channel: false,

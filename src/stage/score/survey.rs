@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use super::environment::{Foreseen, foresee};
+use super::environment::{Foreseen, foresee, not_made};
 use super::prepare::{Unavailable, by_hand, disk, of_repo};
 use super::run::Services;
 use crate::environment::{BuildSubject, LayerState, Resolved, Staleness};
@@ -153,7 +153,7 @@ fn find(
         let Some(base) = error.base_to_make() else {
             return Err(Unavailable::of_environment(&error, None, spec.version.as_deref().unwrap_or_default()));
         };
-        survey.reason = format!("the base {base} is not made yet");
+        survey.reason = not_made(base);
         survey.root = base.to_owned();
         return Ok(None);
     }

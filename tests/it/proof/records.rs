@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redgreen::environment::{EnvironmentRecord, Settings, SpecSource};
+use redgreen::environment::{EnvironmentRecord, HostVariables, Known, Settings, SpecSource};
+use redgreen::model::InfraReason;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, Package, nobody, package, usual};
@@ -32,6 +33,7 @@ async fn an_accepted_environment_is_recorded_with_its_proof_and_served_from_the_
     assert!(record.bytes_added > 0 && record.seconds > 0.0);
     assert!(record.lock["python"].as_array().unwrap().iter().any(|known| known == "pytest==8.0.0"), "{}", record.lock);
     assert_eq!(record.attempts.len(), 1);
+    assert_eq!(record.inputs["tool_version"], env!("CARGO_PKG_VERSION"));
 
     // Read back from the disk it is the same, and nothing runs.
     let text = fs_err::read_to_string(record_file(&yard, record)).unwrap();
@@ -152,6 +154,8 @@ async fn a_tree_with_nothing_to_install_is_left_as_it_is() {
     request.subject.tree = "bare".to_owned();
     assert!(yard.accept(&request).await.unwrap().is_none());
     assert!(yard.take_said().is_empty());
+    // A check foresees the same.
+    assert!(matches!(yard.environments.known(&request), Known::Bare));
 }
 
 #[tokio::test]
@@ -198,4 +202,95 @@ async fn what_left_the_cache_is_made_again_as_it_was() {
         (again.prepared.digest, again.record.made_at),
         (first.prepared.digest.clone(), first.record.made_at.clone())
     );
+}
+
+/// A project that wants a version of Python that no machine has.
+const FUTURE: Project = Project { files: &[(".python-version", "3.77\n")], ..Project::named("future") };
+
+/// The definitions, with that version as one that was out for long; `more` is added at the end.
+fn definitions_of_the_future(folder: &std::path::Path, more: &str) -> Vec<std::path::PathBuf> {
+    let own = fs_err::read_to_string(crate::support::root().join("environments/python.toml")).unwrap();
+    let release = "[[version.release]]\nversion = \"3.77\"\ndate = \"2022-01-01\"\n\n";
+    let place = own.find("[[version.release]]").unwrap();
+    let text = format!("{}{release}{}{more}", &own[..place], &own[place..]);
+    fs_err::write(folder.join("python.toml"), text).unwrap();
+    vec![folder.to_owned()]
+}
+
+/// This machine's variables with a folder in front of the path.
+fn host_with(folder: &std::path::Path) -> HostVariables {
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let others = std::env::vars().filter(|(name, _)| name != "PATH");
+    HostVariables::pick(others.chain([("PATH".to_owned(), path)]))
+}
+
+fn program(folder: &std::path::Path, name: &str, body: &str) {
+    let file = folder.join(name);
+    fs_err::write(&file, format!("#!/bin/sh\n{body}\n")).unwrap();
+    fs_err::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+}
+
+#[tokio::test]
+async fn the_wanted_version_is_taken_once_it_is_to_be_had() {
+    let name = "the_wanted_version_is_taken_once_it_is_to_be_had";
+    let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let definitions = definitions_of_the_future(own.path(), "");
+    let Some(yard) = Yard::with(name, |settings| settings.definitions = definitions.clone()) else { return };
+    let request = yard.request(&FUTURE);
+    let accepted = yard.accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert_ne!(accepted.record.version.as_deref(), Some("3.77"));
+    let missing: Vec<_> = accepted.record.missing.iter().map(|missing| missing.spec.version.as_deref()).collect();
+    assert_eq!(missing[0], Some("3.77"));
+    assert!(yard.accept(&request).await.unwrap().unwrap().cached);
+
+    // Somebody installs it: this machine's Python under another number.
+    let real = accepted.resolved.toolchain.executable.display().to_string();
+    let body = format!("'{real}' \"$@\" | sed 's/\"version\": \"[0-9.]*\"/\"version\": \"3.77.0\"/'");
+    program(folder.path(), "python3.77", &body);
+    let cache = yard.folder.path().join("cache");
+    let later = Yard::with(name, |settings| {
+        settings.cache = cache;
+        settings.definitions = definitions;
+        settings.host = host_with(folder.path());
+    });
+    let later = later.unwrap();
+    assert!(matches!(later.environments.known(&request), Known::Outdated(_)));
+    let again = later.accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert_eq!((again.cached, again.record.version.as_deref()), (false, Some("3.77")));
+    assert!(again.record.missing.is_empty());
+    assert!(later.accept(&request).await.unwrap().unwrap().cached);
+}
+
+#[tokio::test]
+async fn a_mirror_that_fails_chooses_no_other_version() {
+    let name = "a_mirror_that_fails_chooses_no_other_version";
+    let (folder, own) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let base =
+        "\n[[base]]\nname = \"python-3.77\"\nversion = \"3.77\"\ndebian = \"bookworm\"\npackages = [\"python3\"]\n";
+    let definitions = definitions_of_the_future(own.path(), base);
+    let with = |makes_bases: bool, cache: Option<std::path::PathBuf>| {
+        Yard::with(name, |settings| {
+            settings.host = host_with(folder.path());
+            settings.definitions = definitions.clone();
+            settings.makes_bases = makes_bases;
+            settings.cache = cache.unwrap_or_else(|| settings.cache.clone());
+        })
+    };
+    program(folder.path(), "mmdebstrap", "echo 'E: Failed to fetch http://mirror.example/debian' >&2; exit 2");
+    let Some(yard) = with(true, None) else { return };
+    let rejected = yard.rejected(&FUTURE).await;
+    assert_eq!(rejected.failure.reason, InfraReason::Network, "{rejected:#?}");
+    assert!(!record_file(&yard, &rejected.record).exists());
+
+    // Where no base was to be made, another version is taken until one is.
+    let cache = yard.folder.path().join("cache");
+    let other = with(false, Some(cache.clone())).unwrap();
+    let request = other.request(&FUTURE);
+    let accepted = other.accept(&request).await.unwrap_or_else(|r| panic!("{:?}", r.failure)).unwrap();
+    assert!(accepted.record.missing[0].unmade);
+    assert!(other.accept(&request).await.unwrap().unwrap().cached);
+    let again = with(true, Some(cache)).unwrap().accept(&request).await.unwrap_err();
+    assert_eq!(again.failure.reason, InfraReason::Network);
+    // What was accepted is still there for those who make none.
+    assert!(other.accept(&request).await.unwrap().unwrap().cached);
 }

@@ -3,11 +3,18 @@
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use redgreen::environment::{Attempt, FailureKind, Proposal, ProposalFuture, RepairRequest, Repairer, SpecChange};
+use redgreen::environment::{
+    Attempt, FailureKind, HostVariables, Proposal, ProposalFuture, RepairRequest, Repairer, RepairerError, Settings,
+    SpecChange, Stage,
+};
+use redgreen::model::InfraReason;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::yard::{Project, Yard};
+
+/// What a scripted repairer is told to say where it is to break.
+const CRASH: &str = "crash";
 
 /// A repairer that says what it was told to say, and remembers what it was asked.
 struct Scripted {
@@ -38,7 +45,13 @@ impl Repairer for Scripted {
     fn propose<'a>(&'a self, request: &'a RepairRequest, _cancel: &'a CancellationToken) -> ProposalFuture<'a> {
         self.asked.lock().unwrap().push(serde_json::to_value(request).unwrap());
         let answer = self.answers.lock().unwrap().pop();
-        Box::pin(std::future::ready(Ok(answer.unwrap_or_else(|| Proposal::GiveUp("at my wits' end".to_owned())))))
+        let answer = match answer {
+            Some(Proposal::GiveUp(why)) if why == CRASH => {
+                Err(RepairerError("it was stopped at its deadline".to_owned()))
+            }
+            answer => Ok(answer.unwrap_or_else(|| Proposal::GiveUp("at my wits' end".to_owned()))),
+        };
+        Box::pin(std::future::ready(answer))
     }
 }
 
@@ -105,7 +118,8 @@ async fn attempts_are_counted_and_the_same_change_is_never_tried_twice() {
     assert_eq!(by_repairer.count(), 3);
     let logs = rejected.record.attempts.iter().filter_map(|attempt| attempt.log.as_ref());
     for log in logs {
-        assert!(!yard.environments.attempt_log(log).unwrap().is_empty());
+        let file = yard.folder.path().join("cache/environments-v1").join(format!("{log}.log"));
+        assert!(!fs_err::read(file).unwrap().is_empty());
     }
 }
 
@@ -118,6 +132,106 @@ async fn a_repairer_that_gives_up_leaves_the_failure_as_it_was() {
     assert_eq!(scripted.asked().len(), 1);
     assert!(rejected.record.attempts.iter().all(|attempt| attempt.repair.is_none()));
     assert!(String::from_utf8_lossy(&rejected.log).contains("the wick is too short"));
+    // It had its say: the failure is on record.
+    assert!(yard.rejected(&SECRETIVE).await.cached);
+}
+
+#[tokio::test]
+async fn a_repairer_that_breaks_has_not_given_up() {
+    let Some(yard) = Yard::new("a_repairer_that_breaks_has_not_given_up") else { return };
+    let scripted = Scripted::saying(&[json!(CRASH), json!({"variables": {"LANTERN_WICK": "long"}})]);
+    let yard = yard.repaired_by(scripted.clone());
+    let rejected = yard.rejected(&SECRETIVE).await;
+    assert!(String::from_utf8_lossy(&rejected.log).contains("the wick is too short"));
+    // The next time it is asked again, and answers.
+    let accepted = yard.accept(&yard.request(&SECRETIVE)).await.unwrap().unwrap();
+    assert_eq!((accepted.cached, scripted.asked().len()), (false, 2));
+}
+
+/// A rule against what SECRETIVE says, and a base for every version of Python that has none.
+fn wick_rule(change: &str) -> String {
+    format!(
+        "[[base]]\nname = \"any-python\"\nversion = \"3\"\ndebian = \"bookworm\"\npackages = [\"python3\"]\n\n\
+         [[repair]]\nname = \"a longer wick\"\npattern = 'the wick is too short'\nchange = {{ {change} }}\n"
+    )
+}
+
+/// A maker of bases in front of the path, which fails and says this.
+fn with_maker(folder: &std::path::Path, says: &str) -> impl FnOnce(&mut Settings) {
+    let program = folder.join("mmdebstrap");
+    fs_err::write(&program, format!("#!/bin/sh\necho 'I: running apt-get update...' >&2\necho '{says}' >&2\nexit 2\n"))
+        .unwrap();
+    fs_err::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
+    let others = std::env::vars().filter(|(name, _)| name != "PATH");
+    let host = HostVariables::pick(others.chain([("PATH".to_owned(), path)]));
+    |settings| {
+        settings.host = host;
+        settings.makes_bases = true;
+    }
+}
+
+#[tokio::test]
+async fn what_failed_for_want_of_a_base_that_nobody_was_to_make_is_not_kept() {
+    let name = "what_failed_for_want_of_a_base_that_nobody_was_to_make_is_not_kept";
+    let folder = tempfile::tempdir().unwrap();
+    let rule = wick_rule("system_packages = [\"redgreen-no-such-package\"]");
+    let Some(yard) = Yard::with(name, |s| s.definitions = with_rule(folder.path(), &rule)) else { return };
+    let rejected = yard.rejected(&SECRETIVE).await;
+    // It is the recipe before the repair that tells most.
+    assert_eq!((rejected.failure.stage, rejected.failure.reason), (Stage::Build, InfraReason::Environment));
+    let repaired = rejected.record.attempts.iter().filter(|attempt| attempt.repair.is_some());
+    let failures: Vec<_> = repaired.filter_map(|attempt| attempt.failure.as_ref()).collect();
+    assert!(!failures.is_empty() && failures.iter().all(|failure| failure.stage == Stage::Toolchain), "{failures:?}");
+    assert!(failures[0].detail.contains("`redgreen env base "), "{failures:?}");
+    assert!(!yard.rejected(&SECRETIVE).await.cached);
+
+    // Where the base was to be made, a package that does not exist is the recipe's fault, and kept.
+    let cache = yard.folder.path().join("cache");
+    let maker = with_maker(folder.path(), "E: Unable to locate package redgreen-no-such-package");
+    let making = Yard::with(name, |settings| {
+        maker(settings);
+        settings.cache = cache;
+        settings.definitions = with_rule(folder.path(), &rule);
+    });
+    let making = making.unwrap();
+    let rejected = making.rejected(&SECRETIVE).await;
+    assert!(!rejected.cached && rejected.failure.stage == Stage::Build, "{rejected:#?}");
+    // How a base is made is heard.
+    let said = making.take_said();
+    assert!(said.iter().any(|line| line.contains("running apt-get update")), "{said:#?}");
+    assert!(making.rejected(&SECRETIVE).await.cached);
+}
+
+#[tokio::test]
+async fn a_mirror_that_fails_while_a_repair_is_tried_is_no_failure_of_the_repository() {
+    let name = "a_mirror_that_fails_while_a_repair_is_tried_is_no_failure_of_the_repository";
+    let folder = tempfile::tempdir().unwrap();
+    let rule = wick_rule("system_packages = [\"redgreen-no-such-package\"]");
+    let maker = with_maker(folder.path(), "E: Failed to fetch http://mirror.example/debian/dists/bookworm/InRelease");
+    let Some(yard) = Yard::with(name, |settings| {
+        maker(settings);
+        settings.definitions = with_rule(folder.path(), &rule);
+    }) else {
+        return;
+    };
+    let rejected = yard.rejected(&SECRETIVE).await;
+    let failure = &rejected.failure;
+    let found = (failure.kind, failure.stage, failure.reason);
+    assert_eq!(found, (FailureKind::Network, Stage::Toolchain, InfraReason::Network), "{failure:?}");
+    assert!(!yard.rejected(&SECRETIVE).await.cached);
+}
+
+#[tokio::test]
+async fn a_repair_with_a_version_that_is_not_to_be_had_is_kept_with_that() {
+    let name = "a_repair_with_a_version_that_is_not_to_be_had_is_kept_with_that";
+    let folder = tempfile::tempdir().unwrap();
+    let rule = wick_rule("version = \"77.1\"");
+    let Some(yard) = Yard::with(name, |s| s.definitions = with_rule(folder.path(), &rule)) else { return };
+    let rejected = yard.rejected(&SECRETIVE).await;
+    let missing: Vec<_> = rejected.record.missing.iter().map(|missing| missing.spec.version.as_deref()).collect();
+    assert_eq!(missing, [Some("77.1")]);
+    assert!(yard.rejected(&SECRETIVE).await.cached);
 }
 
 #[tokio::test]

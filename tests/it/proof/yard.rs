@@ -159,7 +159,7 @@ fn link_folder(layers: &Path, cache: &Path) {
 pub struct Yard {
     pub folder: tempfile::TempDir,
     sandbox: Arc<dyn Sandbox>,
-    pub environments: Environments,
+    pub environments: Arc<Environments>,
     pub said: Arc<Mutex<Vec<String>>>,
 }
 
@@ -185,12 +185,12 @@ impl Yard {
         let mut settings = Settings::new(cache, HostVariables::pick(std::env::vars()));
         settings.network = index_at(&index.url());
         edit(&mut settings);
-        let environments = Environments::new(settings, sandbox.clone()).unwrap();
+        let environments = Arc::new(Environments::new(settings, sandbox.clone()).unwrap());
         Some(Self { folder, sandbox, environments, said: Arc::default() })
     }
 
     pub fn repaired_by(mut self, repairer: Arc<dyn Repairer>) -> Self {
-        self.environments.set_repairer(repairer);
+        Arc::get_mut(&mut self.environments).unwrap().set_repairer(repairer);
         self
     }
 
