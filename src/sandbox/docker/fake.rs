@@ -47,7 +47,7 @@ impl Fake {
         let nothing = serde_json::from_str("{}").unwrap();
         let facts = Facts::of(&nothing, &serde_json::from_str("{}").unwrap(), "1.41".to_owned());
         let at = Candidate { endpoint: Endpoint::Unix(path), origin: "a test".to_owned() };
-        Self { engine: Engine { docker, at, facts }, asked, _folder: folder }
+        Self { engine: Engine { docker, at, facts, skipped: Vec::new() }, asked, _folder: folder }
     }
 
     /// How often it was asked for something that begins so.
