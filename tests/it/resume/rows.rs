@@ -85,6 +85,7 @@ fn a_report_of_the_very_same_records_stays() {
     assert!(!place.join("run/report/.made-of.json").exists());
     score(&place, &[]);
     assert_ne!(report(&place)["report.html"], redone["report.html"]);
+}
 
 /// Scores in a room of its own, and dies when the first instance is ready. What is left then is what `report` says.
 fn dies(place: &Place, more: &[&str]) -> BTreeMap<(String, String, String), (String, String)> {
