@@ -228,30 +228,32 @@ fn archive(name: &str, text: &str, (uid, gid): (u32, u32)) -> std::io::Result<Ve
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
+    use std::time::Instant;
 
     use super::super::fake::{Fake, Reply};
     use super::*;
 
     #[tokio::test]
     async fn a_trial_that_fails_leaves_nothing() {
-        let (containers, images) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (made, imported) = (containers.clone(), images.clone());
+        // How many images there are, and until when the container is.
+        let state = Arc::new(Mutex::new((0, Instant::now())));
+        let own = state.clone();
         let fake = Fake::new(move |request| {
+            let mut state = own.lock().unwrap();
             if request.starts_with("POST /images/create") {
-                imported.fetch_add(1, Ordering::SeqCst);
+                state.0 += 1;
                 Reply::After(0, 200, "")
             } else if request.starts_with("GET /images") {
                 Reply::After(0, 200, r#"{"Id":"sha256:0"}"#)
             } else if request.starts_with("POST /containers/create") {
-                made.fetch_add(1, Ordering::SeqCst);
+                state.1 = Instant::now() + Duration::from_secs(3600);
                 Reply::After(0, 201, r#"{"Id":"4c01","Warnings":[]}"#)
             } else if request.starts_with("DELETE /containers") {
-                made.fetch_sub(1, Ordering::SeqCst);
+                state.1 = Instant::now() + Duration::from_millis(300);
                 Reply::After(300, 204, "")
-            } else if request.starts_with("DELETE /images") && made.load(Ordering::SeqCst) == 0 {
-                imported.fetch_sub(1, Ordering::SeqCst);
+            } else if request.starts_with("DELETE /images") && state.1 <= Instant::now() {
+                state.0 -= 1;
                 Reply::After(0, 200, "[]")
             } else if request.starts_with("DELETE /images") {
                 Reply::After(0, 409, r#"{"message":"a container stands on it"}"#)
@@ -266,7 +268,8 @@ mod tests {
         let tried = trial(&fake.engine, &ways, &Identity::own().unwrap(), &pending).await;
         assert!(tried.mounts.unwrap_err().contains("no such file") && tried.memory.is_err());
         assert!(fake.count("POST /containers/create") > 0);
-        assert_eq!((containers.load(Ordering::SeqCst), images.load(Ordering::SeqCst)), (0, 0));
+        let (images, until) = *state.lock().unwrap();
+        assert!(images == 0 && until <= Instant::now(), "{images}");
         assert_eq!(fs::read_dir(place.path()).unwrap().count(), 0);
     }
 }

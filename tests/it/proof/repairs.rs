@@ -186,8 +186,19 @@ async fn what_failed_for_want_of_a_base_that_nobody_was_to_make_is_not_kept() {
     assert!(failures[0].detail.contains("`redgreen env base "), "{failures:?}");
     assert!(!yard.rejected(&SECRETIVE).await.cached);
 
-    // Where the base was to be made, a package that does not exist is the recipe's fault, and kept.
+    // Nor is what failed because the program that makes bases did.
     let cache = yard.folder.path().join("cache");
+    let maker = with_maker(folder.path(), "E: the maker is broken");
+    let broken = Yard::with(name, |settings| {
+        maker(settings);
+        settings.cache = cache.clone();
+        settings.definitions = with_rule(folder.path(), &rule);
+    });
+    let broken = broken.unwrap();
+    assert_eq!(broken.rejected(&SECRETIVE).await.failure.stage, Stage::Build);
+    assert!(!broken.rejected(&SECRETIVE).await.cached);
+
+    // Where the base was to be made, a package that does not exist is the recipe's fault, and kept.
     let maker = with_maker(folder.path(), "E: Unable to locate package redgreen-no-such-package");
     let making = Yard::with(name, |settings| {
         maker(settings);
