@@ -11,7 +11,7 @@ use super::settings::{HostVariables, Settings};
 use crate::sandbox::{Captured, End, Exit, Isolation, RunFuture, Sandbox, SandboxError, Task};
 
 /// What every task gives.
-type Answer = fn(&Task) -> Result<Exit, SandboxError>;
+pub(super) type Answer = fn(&Task) -> Result<Exit, SandboxError>;
 
 pub(super) struct Recorder {
     tasks: Mutex<Vec<Task>>,

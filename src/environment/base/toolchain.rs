@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::environment::base::recipe::{Recipe, Source};
     use crate::environment::base::shelf::BaseRecord;
-    use crate::environment::recorder::{Recorder, broken, exit};
+    use crate::environment::recorder::{Answer, Recorder, broken, exit};
     use crate::environment::{Definitions, Failure, Stage};
     use crate::model::{InfraReason, digest_bytes};
 
@@ -211,7 +211,7 @@ mod tests {
     }
 
     /// Looks for Python 3.11 in a base whose one candidate answers so.
-    fn found(answer: fn(&Task) -> Result<Exit, SandboxError>) -> Result<Toolchain, EnvironmentError> {
+    fn found(answer: Answer) -> Result<Toolchain, EnvironmentError> {
         let definition = Definitions::load(&[]).unwrap().get("python").unwrap();
         let (recorder, never) = (Recorder::answering(answer), CancellationToken::new());
         find(&definition, "3.11", &base(), &*recorder, Duration::from_secs(30), &never)
@@ -240,7 +240,7 @@ mod tests {
                 Err(SandboxError::Spawn { program: "python3".to_owned(), source: std::io::ErrorKind::NotFound.into() })
             }
         };
-        let missing: [fn(&Task) -> Result<Exit, SandboxError>; 4] =
+        let missing: [Answer; 4] =
             [|task| answers(task, "3.13.1"), |_| Ok(exit(0, "")), |_| Ok(exit(1, "")), no_program];
         for answer in missing {
             let error = found(answer).unwrap_err();
@@ -255,7 +255,7 @@ mod tests {
             false => Ok(Exit { timed_out: true, ..exit(1, "") }),
         };
         for (answer, reason) in [
-            (broken as fn(&Task) -> Result<Exit, SandboxError>, InfraReason::Sandbox),
+            (broken as Answer, InfraReason::Sandbox),
             (slow, InfraReason::Deadline),
             (|_| Ok(Exit { timed_out: true, ..exit(1, "") }), InfraReason::Deadline),
         ] {

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use redgreen::environment::{EnvironmentRecord, HostVariables, Known, Settings, SpecSource};
+use redgreen::environment::{EnvironmentRecord, Known, Settings, SpecSource};
 use redgreen::model::InfraReason;
 use tokio_util::sync::CancellationToken;
 
 use super::index::{Index, Package, nobody, package, usual};
-use super::yard::{Project, Yard, index_at};
+use super::yard::{Project, Yard, host_with, index_at};
 
 const PLAIN: Project = Project::named("plain");
 
@@ -215,13 +215,6 @@ fn definitions_of_the_future(folder: &std::path::Path, more: &str) -> Vec<std::p
     let text = format!("{}{release}{}{more}", &own[..place], &own[place..]);
     fs_err::write(folder.join("python.toml"), text).unwrap();
     vec![folder.to_owned()]
-}
-
-/// This machine's variables with a folder in front of the path.
-fn host_with(folder: &std::path::Path) -> HostVariables {
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let others = std::env::vars().filter(|(name, _)| name != "PATH");
-    HostVariables::pick(others.chain([("PATH".to_owned(), path)]))
 }
 
 fn program(folder: &std::path::Path, name: &str, body: &str) {

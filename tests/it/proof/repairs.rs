@@ -4,14 +4,13 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use redgreen::environment::{
-    Attempt, FailureKind, HostVariables, Proposal, ProposalFuture, RepairRequest, Repairer, RepairerError, Settings,
-    SpecChange, Stage,
+    Attempt, FailureKind, Proposal, ProposalFuture, RepairRequest, Repairer, RepairerError, Settings, SpecChange, Stage,
 };
 use redgreen::model::InfraReason;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::yard::{Project, Yard};
+use super::yard::{Project, Yard, host_with};
 
 /// What a scripted repairer is told to say where it is to break.
 const CRASH: &str = "crash";
@@ -162,9 +161,7 @@ fn with_maker(folder: &std::path::Path, says: &str) -> impl FnOnce(&mut Settings
     fs_err::write(&program, format!("#!/bin/sh\necho 'I: running apt-get update...' >&2\necho '{says}' >&2\nexit 2\n"))
         .unwrap();
     fs_err::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap_or_default());
-    let others = std::env::vars().filter(|(name, _)| name != "PATH");
-    let host = HostVariables::pick(others.chain([("PATH".to_owned(), path)]));
+    let host = host_with(folder);
     |settings| {
         settings.host = host;
         settings.makes_bases = true;

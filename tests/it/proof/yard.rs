@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::index::INDEX;
-use crate::support::loudly;
+use crate::support::{host, loudly};
 
 /// A build back end of the project's own: nothing has to be fetched for it. It installs what `MODULES` names, and does
 /// what `EXTRA` says first.
@@ -253,6 +253,13 @@ impl Yard {
         left.extend(scratch.into_iter().flatten().flatten().map(|entry| entry.path()));
         left
     }
+}
+
+/// This machine's variables with a folder in front of the path.
+pub fn host_with(folder: &Path) -> HostVariables {
+    let path = format!("{}:{}", folder.display(), host("PATH").unwrap_or_default());
+    let others = std::env::vars().filter(|(name, _)| name != "PATH");
+    HostVariables::pick(others.chain([("PATH".to_owned(), path)]))
 }
 
 /// An index and no other one.
