@@ -345,7 +345,7 @@ mod tests {
         assert_eq!(variables["npm_config_@org:registry"], "https://org.example/");
         assert_eq!(settings.cargo_registry.as_deref(), Some("sparse+https://crates.example/"));
         assert_eq!(settings.cargo_arguments()[3], "source.host.registry=\"sparse+https://crates.example/\"");
-        assert_eq!(settings.folders, [links.clone()]);
+        assert_eq!(settings.folders, std::slice::from_ref(&links));
         // A step sees it at a place that is open to its user wherever it lies on the host.
         assert_eq!(settings.step_variables()["PIP_FIND_LINKS"], "/env/links/0");
         let is_it = |mount: &Mount| match mount {

@@ -150,7 +150,7 @@ async fn since(
     let named = !names.is_empty() && names.iter().all(|name| is_ours(name, &prefix));
     // An import has one layer, whoever took its name over.
     let layers = details.root_fs.and_then(|root| root.layers).map_or(0, |layers| layers.len());
-    if !named && !(names.is_empty() && kind == ImageKind::Base && layers == 1) {
+    if !(named || names.is_empty() && kind == ImageKind::Base && layers == 1) {
         return Ok(None);
     }
     let time = |text: Option<String>| -> Option<SystemTime> {
