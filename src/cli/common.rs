@@ -312,6 +312,24 @@ pub(super) fn overrides(layers: &Layers, option: Option<&Path>) -> Result<Overri
     })
 }
 
+/// Lets services mind what was asked of environments for one command: those by hand, and the day of the commit.
+pub(super) fn settle_environments(
+    services: &mut Services,
+    layers: &Layers,
+    by_hand: Option<&Path>,
+    as_of_commit: bool,
+) -> Result<(), CliError> {
+    if by_hand.is_some() {
+        services.overrides = Arc::new(overrides(layers, by_hand)?);
+    }
+    if as_of_commit {
+        Arc::get_mut(&mut services.environments)
+            .ok_or_else(|| CliError::infra("`--as-of-commit` came too late for the environments"))?
+            .set_as_of_commit();
+    }
+    Ok(())
+}
+
 /// The folders with definitions that were named.
 pub(super) fn definitions(layers: &Layers, option: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
     let picked = layers.pick(

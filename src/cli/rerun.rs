@@ -1,7 +1,6 @@
 //! `redgreen rerun`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -238,14 +237,7 @@ fn means(
     let cache = args.cache.or(manifest.cache.as_deref());
     let mut services =
         common::services(&layers, &cache, &args.repositories, &args.definitions, args.sandbox.clone(), &phases, bench)?;
-    if args.as_of_commit
-        && let Some(environments) = Arc::get_mut(&mut services.environments)
-    {
-        environments.set_as_of_commit();
-    }
-    if args.overrides.is_some() {
-        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
-    }
+    common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
     let (events, mut receiver) = Events::channel();
     // Only what is being made is of interest here.
     std::thread::spawn(move || {

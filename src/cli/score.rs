@@ -1,7 +1,6 @@
 //! `redgreen score`.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::bounds::BoundsOptions;
@@ -250,14 +249,7 @@ pub(super) fn run(args: Args) -> Outcome {
         (&bounds.phases, &disk),
         &common::absolute(&args.bench)?,
     )?;
-    if args.as_of_commit
-        && let Some(environments) = Arc::get_mut(&mut services.environments)
-    {
-        environments.set_as_of_commit();
-    }
-    if args.overrides.is_some() {
-        services.overrides = Arc::new(common::overrides(&layers, args.overrides.as_deref())?);
-    }
+    common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
     let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;

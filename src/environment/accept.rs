@@ -373,15 +373,7 @@ async fn within(
     };
     if over && !cancel.is_cancelled() && searched.result.is_err() {
         let detail = format!("no environment was proven within {} s", limit.as_secs());
-        let failure = Failure {
-            kind: FailureKind::Deadline,
-            stage: Stage::Detect,
-            step: String::new(),
-            lines: vec![detail.clone()],
-            detail,
-            reason: InfraReason::Deadline,
-            log: Vec::new(),
-        };
+        let failure = Failure::without_log(FailureKind::Deadline, Stage::Detect, InfraReason::Deadline, detail);
         searched.result = Err((failure, None));
     }
     searched

@@ -135,6 +135,12 @@ impl fmt::Debug for Failure {
 }
 
 impl Failure {
+    /// A failure that no log tells of.
+    pub fn without_log(kind: FailureKind, stage: Stage, reason: InfraReason, why: impl Into<String>) -> Self {
+        let detail = why.into();
+        Self { kind, stage, step: String::new(), lines: vec![detail.clone()], detail, reason, log: Vec::new() }
+    }
+
     /// Whether it is this machine's, its network's or the user's doing and no strategy's: nothing else is tried, and it is
     /// never put on record.
     pub fn is_of_the_machine(&self) -> bool {

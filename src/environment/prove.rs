@@ -206,15 +206,7 @@ fn last_line(exit: &Exit) -> Option<Said> {
 
 /// The failure of what somebody broke off.
 pub(super) fn interrupted() -> Failure {
-    Failure {
-        kind: FailureKind::Other,
-        stage: Stage::Detect,
-        step: String::new(),
-        detail: "interrupted".to_owned(),
-        lines: vec!["interrupted".to_owned()],
-        reason: InfraReason::Interrupted,
-        log: Vec::new(),
-    }
+    Failure::without_log(FailureKind::Other, Stage::Detect, InfraReason::Interrupted, "interrupted")
 }
 
 #[cfg(test)]

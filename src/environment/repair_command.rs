@@ -16,7 +16,8 @@ use crate::sandbox::{Limits, Mount, Network, Sandbox, Task};
 const INSIDE: &str = "/repairer";
 
 /// A repairer that is a command. It stands on what the failed recipe stands on (the host's system folders, or a base), and
-/// has no network, no credentials, and of the host nothing else but its own file. It reads one [`RepairRequest`] from standard input and prints one [`Proposal`].
+/// has no network, no credentials, and of the host nothing else but its own file. It reads one [`RepairRequest`] from
+/// standard input and prints one [`Proposal`].
 pub struct CommandRepairer {
     command: String,
     sandbox: Arc<dyn Sandbox>,
@@ -114,15 +115,7 @@ mod tests {
                 spec: EnvironmentSpec::plain("shell"),
                 root: root.clone(),
                 strategy: "s".to_owned(),
-                failure: Failure {
-                    kind: FailureKind::Other,
-                    stage: Stage::Build,
-                    step: String::new(),
-                    detail: String::new(),
-                    lines: Vec::new(),
-                    reason: InfraReason::Environment,
-                    log: Vec::new(),
-                },
+                failure: Failure::without_log(FailureKind::Other, Stage::Build, InfraReason::Environment, "it broke"),
                 log_tail: String::new(),
                 tried: Vec::new(),
             };

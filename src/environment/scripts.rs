@@ -8,14 +8,16 @@ use super::check::Fault;
 use super::definition::Definition;
 
 /// The scripts that come with the program.
-const EMBEDDED: [(&str, &str); 10] = [
+const EMBEDDED: [(&str, &str); 12] = [
     ("c_proof.sh", include_str!("../../environments/scripts/c_proof.sh")),
     ("go_proof.sh", include_str!("../../environments/scripts/go_proof.sh")),
     ("java_proof.sh", include_str!("../../environments/scripts/java_proof.sh")),
     ("node_proof.js", include_str!("../../environments/scripts/node_proof.js")),
     ("node_requirements.js", include_str!("../../environments/scripts/node_requirements.js")),
     ("proof.sh", include_str!("../../environments/scripts/proof.sh")),
+    ("python_backend.py", include_str!("../../environments/scripts/python_backend.py")),
     ("python_install.py", include_str!("../../environments/scripts/python_install.py")),
+    ("python_pip.py", include_str!("../../environments/scripts/python_pip.py")),
     ("python_proof.py", include_str!("../../environments/scripts/python_proof.py")),
     ("python_requirements.py", include_str!("../../environments/scripts/python_requirements.py")),
     ("rust_proof.sh", include_str!("../../environments/scripts/rust_proof.sh")),

@@ -358,17 +358,9 @@ impl<'a> Search<'a> {
     }
 }
 
-/// A failure that no log tells of.
+/// The failure of what nobody knows how to go on with.
 fn refusal(why: &str, stage: Stage) -> Failure {
-    Failure {
-        kind: FailureKind::Other,
-        stage,
-        step: String::new(),
-        detail: why.to_owned(),
-        lines: vec![why.to_owned()],
-        reason: InfraReason::Environment,
-        log: Vec::new(),
-    }
+    Failure::without_log(FailureKind::Other, stage, InfraReason::Environment, why)
 }
 
 fn spec_digest(spec: &EnvironmentSpec) -> Digest {

@@ -80,20 +80,19 @@ pub fn write_files_unless_there(run: &RunFolder, built: &Built) -> Result<Vec<Pa
 /// show changes.
 #[derive(Debug, Serialize, Deserialize)]
 struct Stamp {
-    tool_version: String,
+    /// [`html::content_digest`]; redgreen's own version is part of it.
     content: String,
+    /// The pages of instances.
     pages: Vec<String>,
 }
 
 impl Stamp {
     fn of(built: &Built, pages: Vec<String>) -> Result<Self, RenderError> {
-        let tool_version = built.report.tool_version.clone();
-        Ok(Self { tool_version, content: html::content_digest(built)?, pages })
+        Ok(Self { content: html::content_digest(built)?, pages })
     }
 
     fn is_of(&self, built: &Built) -> bool {
-        self.tool_version == built.report.tool_version
-            && html::content_digest(built).is_ok_and(|content| content == self.content)
+        html::content_digest(built).is_ok_and(|content| content == self.content)
     }
 
     fn files(&self) -> impl Iterator<Item = &str> {

@@ -299,10 +299,8 @@ impl RunFolder {
     /// # Errors
     /// What the file system says, apart from its not being there.
     pub fn remove_record(&self, stage: &str, key: &Digest) -> Result<(), StoreError> {
-        match fs_err::remove_file(self.record_path(stage, key)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
-            _ => Ok(()),
-        }
+        self.forget_report()?;
+        remove_if_there(&self.record_path(stage, key))
     }
 
     /// Stores a row of the index. Rows can be made again from the records, so that they are renamed into place whole
@@ -336,13 +334,9 @@ impl RunFolder {
     /// # Errors
     /// What the file system says.
     pub fn remove_row(&self, id: &Digest) -> Result<(), StoreError> {
-        match fs_err::remove_file(self.row_path(id)) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
-            _ => {
-                fault::point("run.row.removed");
-                Ok(())
-            }
-        }
+        remove_if_there(&self.row_path(id))?;
+        fault::point("run.row.removed");
+        Ok(())
     }
 
     /// Reads all rows of the index, ordered by name. A row that a crash of the machine left torn reads as absent.
@@ -456,10 +450,7 @@ impl RunFolder {
     /// # Errors
     /// What the file system says, apart from its not being there.
     pub fn forget_report(&self) -> Result<(), StoreError> {
-        match fs_err::remove_file(self.report_stamp()) {
-            Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
-            _ => Ok(()),
-        }
+        remove_if_there(&self.report_stamp())
     }
 
     fn manifest_path(&self) -> PathBuf {
@@ -472,6 +463,13 @@ impl RunFolder {
 
     fn rows_folder(&self) -> PathBuf {
         self.root.join("rows")
+    }
+}
+
+fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs_err::remove_file(path) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(e.into()),
+        _ => Ok(()),
     }
 }
 

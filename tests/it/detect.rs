@@ -1,5 +1,6 @@
 //! `redgreen env detect`, and the scripts of the definitions run for real.
 
+mod pip;
 mod proofs;
 mod requirements;
 mod verb;

@@ -1,7 +1,6 @@
 //! What verbs that look at environments share: a benchmark, the chosen instances, where things are.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 
 use crate::cli::bounds::PhaseOption;
 use crate::cli::common::{self, CacheOption, RepositoryOptions};
@@ -57,15 +56,7 @@ impl PlaceOptions {
         let phases = self.phases.resolve(&layers)?;
         let (cache, repositories, sandbox) = (&self.cache, &self.repositories, self.sandbox.clone());
         let mut services = common::services(&layers, cache, repositories, &self.definitions, sandbox, &phases, bench)?;
-        if self.overrides.is_some() {
-            services.overrides = Arc::new(common::overrides(&layers, self.overrides.as_deref())?);
-        }
-        // Nobody else has them yet.
-        if self.as_of_commit
-            && let Some(environments) = Arc::get_mut(&mut services.environments)
-        {
-            environments.set_as_of_commit();
-        }
+        common::settle_environments(&mut services, &layers, self.overrides.as_deref(), self.as_of_commit)?;
         Ok(services)
     }
 }

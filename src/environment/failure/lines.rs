@@ -3,6 +3,7 @@
 use regex::Regex;
 
 use crate::environment::definition::Definition;
+use crate::environment::pattern::compiled;
 use crate::environment::trouble::FailureKind;
 use crate::sandbox::OVER_DISK;
 
@@ -39,7 +40,7 @@ fn first(
         let known = definition.failures.iter().filter(|failure| believed(failure.kind));
         let mut known = known.filter(|failure| (failure.kind == FailureKind::Compiler) == of_compilers);
         known.find_map(|failure| {
-            let pattern = Regex::new(&failure.pattern).ok()?;
+            let pattern = compiled(&failure.pattern)?;
             let lines = matching(text, |line| pattern.is_match(line));
             (!lines.is_empty()).then_some((failure.kind, lines))
         })
@@ -58,7 +59,7 @@ pub(super) fn telling(definition: Option<&Definition>, text: &str, kind: Failure
 
 fn of_kind(definition: &Definition, kind: FailureKind, text: &str) -> Vec<String> {
     let patterns = definition.failures.iter().filter(|failure| failure.kind == kind);
-    let patterns: Vec<Regex> = patterns.filter_map(|failure| Regex::new(&failure.pattern).ok()).collect();
+    let patterns: Vec<Regex> = patterns.filter_map(|failure| compiled(&failure.pattern)).collect();
     matching(text, |line| patterns.iter().any(|pattern| pattern.is_match(line)))
 }
 

@@ -266,23 +266,52 @@ mod tests {
         wall: Duration,
         cancel: CancellationToken,
     ) -> (Result<Ended, EngineError>, Streams) {
-        let container = Container::create(&fake.engine, ContainerCreateBody::default(), &Pending::default()).await;
-        let container = container.unwrap();
-        let mut output: Output = Box::pin(futures_util::stream::iter(output));
-        let mut input: Pin<Box<dyn AsyncWrite + Send>> = Box::pin(tokio::io::sink());
-        let watched = Watched {
-            engine: &fake.engine,
-            container: &container,
-            output: &mut output,
-            input: &mut input,
-            started: Instant::now(),
-            wall,
-            written: &Written::Inside(0),
-        };
-        let mut streams = Streams::new(99, false, false, None);
-        let ended = watch(watched, &mut streams, None, &cancel).await;
-        container.remove().await.unwrap();
-        (ended, streams)
+        let output: Output = Box::pin(futures_util::stream::iter(output));
+        let case = Case { output, wall, cancel, ..Case::default() };
+        case.watched_by(fake).await
+    }
+
+    /// A container to watch: one that writes nothing, and may go on for a minute.
+    struct Case {
+        output: Output,
+        input: Pin<Box<dyn AsyncWrite + Send>>,
+        wall: Duration,
+        written: Written,
+        seat: Option<Seat>,
+        cancel: CancellationToken,
+    }
+
+    impl Default for Case {
+        fn default() -> Self {
+            Self {
+                output: Box::pin(futures_util::stream::empty()),
+                input: Box::pin(tokio::io::sink()),
+                wall: Duration::from_secs(60),
+                written: Written::Inside(0),
+                seat: None,
+                cancel: CancellationToken::new(),
+            }
+        }
+    }
+
+    impl Case {
+        async fn watched_by(mut self, fake: &Fake) -> (Result<Ended, EngineError>, Streams) {
+            let container = Container::create(&fake.engine, ContainerCreateBody::default(), &Pending::default()).await;
+            let container = container.unwrap();
+            let watched = Watched {
+                engine: &fake.engine,
+                container: &container,
+                output: &mut self.output,
+                input: &mut self.input,
+                started: Instant::now(),
+                wall: self.wall,
+                written: &self.written,
+            };
+            let mut streams = Streams::new(99, false, false, None);
+            let ended = watch(watched, &mut streams, self.seat, &self.cancel).await;
+            container.remove().await.unwrap();
+            (ended, streams)
+        }
     }
 
     fn text(text: &'static str) -> Result<LogOutput, Error> {
@@ -337,32 +366,18 @@ mod tests {
     async fn who_does_not_look_holds_up_nothing() {
         let fake = engine(true);
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().unwrap();
-        let container = Container::create(&fake.engine, ContainerCreateBody::default(), &Pending::default()).await;
-        let container = container.unwrap();
         let piece = LogOutput::Console { message: vec![b'x'; 1 << 20].into() };
-        let mut output: Output =
-            Box::pin(futures_util::stream::iter(std::iter::repeat_with(move || Ok(piece.clone()))));
+        let output: Output = Box::pin(futures_util::stream::iter(std::iter::repeat_with(move || Ok(piece.clone()))));
         // Nor does the command read what is typed.
         let (_unread, full) = tokio::io::duplex(1);
-        let mut input: Pin<Box<dyn AsyncWrite + Send>> = Box::pin(full);
+        let input: Pin<Box<dyn AsyncWrite + Send>> = Box::pin(full);
         std::io::Write::write_all(&mut &ours, &[b'y'; 1000]).unwrap();
-        let watched = Watched {
-            engine: &fake.engine,
-            container: &container,
-            output: &mut output,
-            input: &mut input,
-            started: Instant::now(),
-            wall: Duration::from_millis(50),
-            written: &Written::Inside(0),
-        };
-        let seat = Seat { stream: theirs.into(), terminal: false };
-        let mut streams = Streams::new(99, false, false, None);
+        let seat = Some(Seat { stream: theirs.into(), terminal: false });
         let begin = Instant::now();
-        let cancel = CancellationToken::new();
-        let ended = tokio::time::timeout(Duration::from_secs(100), watch(watched, &mut streams, Some(seat), &cancel));
-        assert_eq!(ended.await.unwrap().unwrap().cause, Some(Cause::Deadline), "{:?}", begin.elapsed());
+        let case = Case { output, input, wall: Duration::from_millis(50), seat, ..Case::default() };
+        let (ended, _) = tokio::time::timeout(Duration::from_secs(100), case.watched_by(&fake)).await.unwrap();
+        assert_eq!(ended.unwrap().cause, Some(Cause::Deadline), "{:?}", begin.elapsed());
         drop(ours);
-        container.remove().await.unwrap();
     }
 
     #[tokio::test]
@@ -377,23 +392,8 @@ mod tests {
         task.mounts.push(crate::sandbox::Mount::ReadWrite { source: folder.path().into(), target: "/x".into() });
         let disks = Arc::new(super::super::disks::Disks::new(&task, Vec::new()));
         fs_err::write(folder.path().join("big"), vec![1; 4 << 20]).unwrap();
-        let fake = engine(false);
-        let container = Container::create(&fake.engine, ContainerCreateBody::default(), &Pending::default()).await;
-        let container = container.unwrap();
-        let mut output: Output = Box::pin(futures_util::stream::empty());
-        let mut input: Pin<Box<dyn AsyncWrite + Send>> = Box::pin(tokio::io::sink());
-        let watched = Watched {
-            engine: &fake.engine,
-            container: &container,
-            output: &mut output,
-            input: &mut input,
-            started: Instant::now(),
-            wall: Duration::from_secs(60),
-            written: &Written::Here(disks),
-        };
-        let mut streams = Streams::new(99, false, false, None);
-        let ended = watch(watched, &mut streams, None, &CancellationToken::new()).await.unwrap();
-        assert_eq!(ended.cause, Some(Cause::OverDisk));
-        container.remove().await.unwrap();
+        let case = Case { written: Written::Here(disks), ..Case::default() };
+        let (ended, _) = case.watched_by(&engine(false)).await;
+        assert_eq!(ended.unwrap().cause, Some(Cause::OverDisk));
     }
 }

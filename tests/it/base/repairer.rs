@@ -29,15 +29,7 @@ fn said(room: &Room, sandbox: Arc<dyn Sandbox>, root: Root) -> Proposal {
         spec: serde_json::from_value(json!({"language": "tiny"})).unwrap(),
         root,
         strategy: "any".to_owned(),
-        failure: Failure {
-            kind: FailureKind::Other,
-            stage: Stage::Build,
-            step: String::new(),
-            detail: String::new(),
-            lines: Vec::new(),
-            reason: InfraReason::Environment,
-            log: Vec::new(),
-        },
+        failure: Failure::without_log(FailureKind::Other, Stage::Build, InfraReason::Environment, "it broke"),
         log_tail: String::new(),
         tried: Vec::new(),
     };
