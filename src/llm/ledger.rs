@@ -6,8 +6,8 @@ use std::sync::{Arc, Mutex};
 use serde::{Deserialize, Serialize};
 
 use super::{PromptId, Usage, locked};
-use crate::model::{Digest, Extra, LineError, parse_jsonl};
-use crate::store::{LineFile, StoreError};
+use crate::model::{Digest, Extra, LineError, parse_jsonl, to_jsonl};
+use crate::store::{LineFile, StoreError, write_atomic};
 
 /// One call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -67,6 +67,13 @@ pub struct Call {
     pub extra: Extra,
 }
 
+impl Call {
+    fn is_same_question(&self, other: &Self) -> bool {
+        (&self.request, &self.subject, self.sample, self.turn)
+            == (&other.request, &other.subject, other.sample, other.turn)
+    }
+}
+
 /// Calls added up.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sum {
@@ -119,16 +126,35 @@ impl Ledger {
         Ok((Self { calls: Arc::new(Mutex::new(parsed.into_rows())), file: Some(Arc::new(file)) }, errors))
     }
 
-    /// Adds a row.
+    /// Adds a row. One that is served from a record, and was in the ledger before the run went on after an
+    /// interruption, is not added again.
     ///
     /// # Errors
     /// What the file system says.
     pub fn add(&self, call: Call) -> Result<(), StoreError> {
+        let mut calls = locked(&self.calls);
+        if call.replayed && calls.iter().any(|old| old.is_same_question(&call)) {
+            return Ok(());
+        }
         if let Some(file) = &self.file {
             file.append(&call)?;
         }
-        locked(&self.calls).push(call);
+        calls.push(call);
         Ok(())
+    }
+
+    /// Orders the rows; rows that are equal under `key` keep their order. With a file, what it holds is written anew, and
+    /// nothing can be added to it afterwards but by another ledger.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn settle<K: Ord>(&self, key: impl Fn(&Call) -> K) -> Result<(), StoreError> {
+        let mut calls = locked(&self.calls);
+        calls.sort_by_key(key);
+        match &self.file {
+            Some(file) => write_atomic(file.path(), to_jsonl(calls.iter())?.as_bytes()),
+            None => Ok(()),
+        }
     }
 
     /// The rows, in the order in which calls ended.

@@ -3,7 +3,7 @@
 use boon::{Compiler, Schemas};
 use serde_json::Value;
 
-use super::{AnswerSchema, FailureKind, LlmError};
+use super::{AnswerSchema, FailureKind};
 
 /// Where a schema stands for the compiler; nothing is ever fetched from there.
 const PLACE: &str = "http://redgreen.invalid/answer";

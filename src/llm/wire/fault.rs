@@ -116,7 +116,7 @@ fn plain(text: &str) -> String {
 }
 
 /// How long the server asks to wait: in milliseconds, in seconds, or until a date.
-pub(in crate::llm) fn retry_after(headers: &Headers, now: jiff::Timestamp) -> Option<Duration> {
+fn retry_after(headers: &Headers, now: jiff::Timestamp) -> Option<Duration> {
     let number = |text: &str| text.trim().parse::<f64>().ok().filter(|n| n.is_finite() && (0.0..1e7).contains(n));
     if let Some(milliseconds) = headers.retry_after_ms.as_deref().and_then(number) {
         return Some(Duration::from_secs_f64(milliseconds / 1000.0));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::sse::Event;
 use super::{ChatRequest, Content, FailureKind, StopReason, Usage};
 
-pub(super) use fault::{Headers, Refused, refused, retry_after};
+pub(super) use fault::{Headers, refused};
 
 /// How a server is spoken to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

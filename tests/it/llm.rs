@@ -1,0 +1,6 @@
+//! Language models: the client against a scripted server, cassettes, and the verbs that ask.
+
+mod client;
+mod filter;
+mod server;
+mod tape;
