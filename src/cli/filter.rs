@@ -1,5 +1,6 @@
 //! `redgreen filter`.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
@@ -10,9 +11,11 @@ use super::printer::Printer;
 use super::{Outcome, common, interrupt, runtime, score};
 use crate::engine::{Events, Scheduler};
 use crate::llm::{Llm, Sum};
-use crate::model::{FilterDecision, FilterRow, Instance};
-use crate::report::counted;
-use crate::stage::filter::{self, Asking, Filter, Filtered, Open, Rules, Stopping, Summary, Told};
+use crate::model::{FilterDecision, FilterRow, Instance, Labels};
+use crate::report::{counted, tables};
+use crate::stage::filter::{
+    self, Asking, Calibration, CommentKey, Filter, Filtered, Half, Open, Rules, Stopping, Summary, Told,
+};
 use crate::store::bench::{self, Benchmark, Content, WriteMode};
 use crate::store::{LineFile, StoreError};
 
@@ -53,6 +56,14 @@ pub(super) struct Args {
     /// Ask anew also what has a row.
     #[arg(long)]
     redo: bool,
+    /// Labels by people (JSON Lines of `instance_id`, `comment` and the labels): only their comments are asked about, and
+    /// the filter is held against them: confusion, Cohen's kappa with its interval, precision and recall.
+    #[arg(long, value_name = "GOLD")]
+    calibrate: Option<PathBuf>,
+    /// The half of the labels that counts: `held-out`, or `tune`, the one to look at while a prompt is made [default:
+    /// held-out].
+    #[arg(long, value_name = "HALF", requires = "calibrate")]
+    half: Option<Half>,
     #[command(flatten)]
     llm: LlmOptions,
     /// Print the summary as JSON.
@@ -73,6 +84,7 @@ pub(super) fn run(args: Args) -> Outcome {
     if chosen.is_empty() {
         return Err(CliError::usage("no instance matches `--instances`").into());
     }
+    let gold = args.calibrate.as_deref().map(|file| Gold::read(file, args.half, &chosen)).transpose()?;
     let rules = Rules::load(args.rules.as_deref()).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
     let prompts = args.llm.prompts.load(&layers)?;
     let prompt = prompts.get(filter::PROMPT).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
@@ -88,7 +100,13 @@ pub(super) fn run(args: Args) -> Outcome {
     let llm = args.llm.open(&layers, &args.out.join(bench::LEDGER), &printer)?;
     let (journal, _) = LineFile::open(&args.out.join(bench::FILTER))?;
 
-    let filter = Filter { rules: &rules, asking: &asking, llm: &llm, jobs: args.llm.jobs() };
+    let filter = Filter {
+        rules: &rules,
+        asking: &asking,
+        llm: &llm,
+        jobs: args.llm.jobs(),
+        only: gold.as_ref().map(|gold| &gold.only),
+    };
     let served: &[FilterRow] = if args.redo { &[] } else { &earlier };
     let filtered = work(&filter, &chosen, served, &journal, &printer)?;
     drop(journal);
@@ -101,8 +119,47 @@ pub(super) fn run(args: Args) -> Outcome {
     settle_ledger(&llm, &bench)?;
     let calls = llm.ledger().calls();
     let sum = Sum::of(calls.iter().filter(|call| call.stage == filter::STAGE));
-    show(&args, &Summary::of(&filtered, sum), &llm, &printer)?;
+    let calibration = gold.map(|gold| gold.compare(&filtered.rows));
+    show(&args, &Summary::of(&filtered, sum), calibration.as_ref(), &llm, &printer)?;
     end(&filtered, &printer)
+}
+
+/// People's labels of one half.
+struct Gold {
+    half: Half,
+    labels: BTreeMap<CommentKey, Labels>,
+    only: BTreeSet<CommentKey>,
+    unknown: usize,
+}
+
+impl Gold {
+    fn read(file: &Path, half: Option<Half>, chosen: &[&Instance]) -> Result<Self, CliError> {
+        let text = fs_err::read_to_string(file).map_err(|e| CliError::usage(e.to_string()))?;
+        let (mut labels, errors) = filter::read_gold(&text);
+        if let Some(error) = errors.first() {
+            return Err(CliError::usage(format!("`{}`, {error}", file.display()))
+                .hint("each line has `instance_id`, `comment`, `actionable`, `specific`, `verifiable`, `category` and `oracle`"));
+        }
+        let half = half.unwrap_or(Half::HeldOut);
+        let all = labels.len();
+        labels.retain(|(id, comment), _| {
+            chosen.iter().any(|instance| instance.instance_id == *id && instance.comment(comment).is_some())
+        });
+        let only: BTreeSet<CommentKey> = labels.keys().filter(|(id, _)| Half::of(id) == half).cloned().collect();
+        if only.is_empty() {
+            let half = half.as_str();
+            return Err(CliError::usage(format!(
+                "no label of `{}` is of a chosen comment in the half `{half}`",
+                file.display()
+            )));
+        }
+        let unknown = all - labels.len();
+        Ok(Self { half, labels, only, unknown })
+    }
+
+    fn compare(&self, rows: &[FilterRow]) -> Calibration {
+        filter::calibrate(self.half, &self.labels, self.unknown, rows)
+    }
 }
 
 /// The benchmark as it will be written.
@@ -235,9 +292,9 @@ fn settle_ledger(llm: &Llm, bench: &Benchmark) -> Result<(), CliError> {
     Ok(())
 }
 
-fn show(args: &Args, summary: &Summary, llm: &Llm, printer: &Printer) -> Outcome {
+fn show(args: &Args, summary: &Summary, calibration: Option<&Calibration>, llm: &Llm, printer: &Printer) -> Outcome {
     if args.json {
-        let mut value = json!({"benchmark": args.out, "model": llm.name()});
+        let mut value = json!({"benchmark": args.out, "model": llm.name(), "calibration": calibration});
         if let (Some(value), Ok(serde_json::Value::Object(counts))) =
             (value.as_object_mut(), serde_json::to_value(summary))
         {
@@ -273,8 +330,50 @@ fn show(args: &Args, summary: &Summary, llm: &Llm, printer: &Printer) -> Outcome
             if calls.unpriced > 0 { format!(", {} without a known price", calls.unpriced) } else { String::new() }
         ));
     }
+    text.push_str(&calibration.map(calibrated).unwrap_or_default());
     printer.data(&text)?;
     Ok(Status::Done)
+}
+
+/// The filter beside people, for people.
+fn calibrated(found: &Calibration) -> String {
+    let mut text = format!(
+        "\nbeside people's labels, half `{}`: {} labels, {} compared, {} by a rule, {} failed, {} open\n",
+        found.half.as_str(),
+        found.gold,
+        found.compared,
+        found.by_rule,
+        found.failed,
+        found.open
+    );
+    let number = |n: Option<f64>| n.map_or("-".to_owned(), |n| format!("{n:.2}"));
+    for point in &found.points {
+        let Some(kappa) = &point.kappa else { continue };
+        let interval = kappa.interval.map_or(String::new(), |i| format!(" ({:.2} to {:.2})", i.0, i.1));
+        text.push_str(&format!(
+            "\n{}: {} of {} agree, kappa {}{interval}\n",
+            point.point,
+            (kappa.observed * kappa.n as f64).round(),
+            kappa.n,
+            number(kappa.kappa)
+        ));
+        let used = |at: usize| point.per_class[at].gold + point.per_class[at].chosen > 0;
+        let classes: Vec<usize> = (0..point.per_class.len()).filter(|at| used(*at)).collect();
+        let names: Vec<&str> = classes.iter().map(|at| point.confusion.classes[*at].as_str()).collect();
+        let header: Vec<&str> =
+            ["people \\ filter"].into_iter().chain(names.iter().copied()).chain(["precision", "recall"]).collect();
+        let rows = classes.iter().map(|at| {
+            let score = &point.per_class[*at];
+            let counts = classes.iter().map(|other| point.confusion.matrix[*at][*other].to_string());
+            [score.class.clone()]
+                .into_iter()
+                .chain(counts)
+                .chain([number(score.precision), number(score.recall)])
+                .collect()
+        });
+        text.push_str(&tables::plain(&header, rows.collect()));
+    }
+    text
 }
 
 fn end(filtered: &Filtered, printer: &Printer) -> Outcome {

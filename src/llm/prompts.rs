@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use handlebars::Handlebars;
 use serde::Serialize;
+use serde_json::Value;
 
 use super::PromptId;
 use crate::model::digest_bytes;
@@ -51,8 +52,16 @@ pub struct Prompt {
     pub id: PromptId,
     /// Where it came from, for people: a file, or `built in`.
     pub place: String,
-    system: String,
-    user: String,
+    system: Part,
+    user: Part,
+}
+
+/// One part of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Part {
+    text: String,
+    /// How many lines of the file are before it.
+    before: usize,
 }
 
 /// What a template makes of some values.
@@ -66,18 +75,18 @@ pub struct Rendered {
 
 impl Prompt {
     fn parse(name: &str, place: String, text: &str) -> Result<Self, PromptError> {
-        let mut parts = vec![String::new()];
-        for line in text.lines() {
+        let mut parts = vec![Part { text: String::new(), before: 0 }];
+        for (number, line) in text.lines().enumerate() {
             if line.trim() == BREAK {
-                parts.push(String::new());
+                parts.push(Part { text: String::new(), before: number + 1 });
             } else if let Some(part) = parts.last_mut() {
-                part.push_str(line);
-                part.push('\n');
+                part.text.push_str(line);
+                part.text.push('\n');
             }
         }
-        let Ok([system, user]) = <[String; 2]>::try_from(parts) else { return Err(PromptError::Parts { place }) };
+        let Ok([system, user]) = <[Part; 2]>::try_from(parts) else { return Err(PromptError::Parts { place }) };
         let id = PromptId { name: name.to_owned(), digest: digest_bytes(text.as_bytes()) };
-        Ok(Self { id, place, system: system.trim().to_owned(), user: user.trim().to_owned() })
+        Ok(Self { id, place, system, user })
     }
 
     /// Fills in values. One that the template names and that is not there is an error; nothing is escaped.
@@ -85,18 +94,40 @@ impl Prompt {
     /// # Errors
     /// [`PromptError::Render`].
     pub fn render(&self, values: &impl Serialize) -> Result<Rendered, PromptError> {
+        let wrong = |problem: String| PromptError::Render { place: self.place.clone(), problem };
+        let values = serde_json::to_value(values).map_err(|error| wrong(error.to_string()))?;
         let mut engine = Handlebars::new();
         engine.set_strict_mode(true);
         engine.register_escape_fn(handlebars::no_escape);
-        let render = |text: &str| {
-            let wrong = |error: handlebars::RenderError| PromptError::Render {
-                place: self.place.clone(),
-                problem: error.to_string(),
-            };
-            engine.render_template(text, values).map_err(wrong)
+        let render = |part: &Part| {
+            if let Some((line, name)) = missing_condition(&part.text, &values) {
+                return Err(wrong(format!("line {}: there is no value `{name}`", part.before + line)));
+            }
+            let text = engine.render_template(&part.text, &values).map_err(|error| {
+                let line = error.line_no.map(|line| format!("line {}: ", part.before + line)).unwrap_or_default();
+                wrong(format!("{line}{}", error.reason()))
+            })?;
+            Ok(text.trim().to_owned())
         };
         Ok(Rendered { system: render(&self.system)?, user: render(&self.user)? })
     }
+}
+
+/// The first value that a condition names and that is not there, with its line: the engine takes such a one for false.
+/// Inside of loops names mean other things; templates with loops are not looked at.
+fn missing_condition(text: &str, values: &Value) -> Option<(usize, String)> {
+    if text.contains("{{#each") || text.contains("{{#with") {
+        return None;
+    }
+    text.lines().enumerate().find_map(|(number, line)| {
+        let conditions = ["{{#if ", "{{#unless ", "{{else if "].iter().flat_map(|opening| line.split(opening).skip(1));
+        let names = conditions.filter_map(|rest| rest.split("}}").next()).map(str::trim);
+        let missing = names.into_iter().find(|name| {
+            let first = name.split('.').next().unwrap_or_default();
+            first.chars().all(|c| c.is_alphanumeric() || c == '_') && values.get(first).is_none()
+        });
+        missing.map(|name| (number + 1, name.to_owned()))
+    })
 }
 
 /// All templates.
@@ -171,8 +202,14 @@ mod tests {
             rendered,
             Rendered { system: "You are <b>.".to_owned(), user: "Say --- user ---\n{{who}}.".to_owned() }
         );
-        let error = prompt.render(&json!({"who": 1})).unwrap_err().to_string();
-        assert!(error.contains("greet.hbs") && error.contains("more"), "{error}");
+        for (values, said) in [
+            (json!({"who": 1, "what": 2}), "line 4: there is no value `more`"),
+            (json!({"who": 1, "more": 2}), "line 5: "),
+            (json!({"more": 2, "what": 1}), "line 1: "),
+        ] {
+            let error = prompt.render(&values).unwrap_err().to_string();
+            assert!(error.contains("greet.hbs") && error.contains(said), "{said}: {error}");
+        }
     }
 
     #[test]

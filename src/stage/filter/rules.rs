@@ -124,7 +124,7 @@ impl Rules {
         if facts.is_of_own_author() {
             return Some((DropReason::OwnAuthor, "written by the author of the change".to_owned()));
         }
-        let text = comment.text.trim().to_lowercase();
+        let text = facts.text.as_deref().unwrap_or(&comment.text).trim().to_lowercase();
         if self.short_texts.is_match(&text) {
             return Some((DropReason::TooShort, "nothing but a phrase".to_owned()));
         }
@@ -134,6 +134,10 @@ impl Rules {
         }
         if !comment.path.is_empty() && self.not_code.is_match(&comment.path.to_lowercase()) {
             return Some((DropReason::NotCode, format!("on `{}`", comment.path)));
+        }
+        let settled = |why: &&String| !matches!(why.to_lowercase().as_str(), "resolved" | "outdated");
+        if let Some(why) = facts.hidden.as_ref().filter(settled) {
+            return Some((DropReason::ResolvedOtherwise, format!("hidden by the host's users: {}", short(why))));
         }
         let last = facts.replies.last()?;
         let said = last.text.to_lowercase();
@@ -172,6 +176,10 @@ pub struct Facts {
     pub by_change_author: Option<bool>,
     /// Who wrote the change.
     pub change_author: Option<String>,
+    /// The comment's own words, where the data has them apart from the answers.
+    pub text: Option<String>,
+    /// Why the host hides the comment.
+    pub hidden: Option<String>,
     /// What was answered, in order.
     pub replies: Vec<Reply>,
 }
@@ -188,33 +196,41 @@ pub struct Reply {
 }
 
 impl Facts {
-    /// Reads the fields that an import leaves beside those of SWE-CARE.
+    /// Reads the fields that an import leaves beside those of SWE-CARE: `messages` of the comment, each with `author`,
+    /// `bot`, `pull_author`, `minimized` and `text`, the first being the comment itself; or `author` of comment and
+    /// instance alone.
     pub fn of(instance: &Instance, comment: &Comment) -> Self {
+        let messages = comment.extra.get("messages").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let (first, answers) = messages.split_first().map_or((None, messages), |(first, rest)| (Some(first), rest));
         let change_author = instance.extra.get("author").and_then(name);
-        let author = comment.extra.get("author").and_then(name);
-        let messages: &[Value] = comment.extra.get("thread").and_then(Value::as_array).map_or(&[], Vec::as_slice);
-        let replies = messages.iter().skip(1).filter_map(|message| {
+        let said_author = comment.extra.get("author").or_else(|| first?.get("author"));
+        let author = said_author.and_then(name);
+        let flag = |value: &Value, field: &str| value.get(field).and_then(Value::as_bool);
+        let replies = answers.iter().filter_map(|message| {
             let who = message.get("author").and_then(name);
-            let flag = message.get("is_pr_author").and_then(Value::as_bool);
+            let is_change_author =
+                flag(message, "pull_author").unwrap_or_else(|| same(who.as_deref(), change_author.as_deref()));
             Some(Reply {
                 text: text(message)?.to_owned(),
-                is_change_author: flag.unwrap_or(who.is_some() && same(who.as_deref(), change_author.as_deref())),
-                is_commenter: who.is_some() && same(who.as_deref(), author.as_deref()),
+                is_change_author,
+                is_commenter: same(who.as_deref(), author.as_deref()),
             })
         });
         Self {
             replies: replies.collect(),
-            is_bot: ["is_bot", "bot"].iter().any(|field| comment.extra.get(*field) == Some(&Value::Bool(true)))
-                || comment.extra.get("author").is_some_and(is_bot),
-            by_change_author: comment.extra.get("is_pr_author").and_then(Value::as_bool),
+            is_bot: said_author.is_some_and(is_bot)
+                || first.and_then(|first| flag(first, "bot")).unwrap_or(false)
+                || comment.extra.get("bot") == Some(&Value::Bool(true)),
+            by_change_author: first.and_then(|first| flag(first, "pull_author")),
+            text: first.and_then(text).map(str::to_owned),
+            hidden: first.and_then(|first| first.get("minimized")?.as_str()).map(str::to_owned),
             author,
             change_author,
         }
     }
 
     fn is_of_own_author(&self) -> bool {
-        self.by_change_author
-            .unwrap_or_else(|| self.author.is_some() && same(self.author.as_deref(), self.change_author.as_deref()))
+        self.by_change_author.unwrap_or_else(|| same(self.author.as_deref(), self.change_author.as_deref()))
     }
 }
 
@@ -263,14 +279,32 @@ mod tests {
         let long = "This returns None for an empty list, please raise instead.";
         let thread = |who: &str, said: &str| {
             json!({"text": long, "path": "a.py", "author": "bob",
-                   "thread": [{"author": "bob", "text": long}, {"author": who, "text": said}]})
+                   "messages": [{"author": "bob", "text": long}, {"author": who, "text": said}]})
         };
         for (value, wanted) in [
             (json!({"text": long, "path": "a.py"}), None),
             (json!({"text": long, "path": "a.py", "author": "bob"}), None),
             (json!({"text": long, "author": "renovate[bot]"}), Some(DropReason::Bot)),
             (json!({"text": long, "author": {"login": "x", "type": "Bot"}}), Some(DropReason::Bot)),
-            (json!({"text": long, "author": "x", "is_bot": true}), Some(DropReason::Bot)),
+            (json!({"text": long, "messages": [{"author": "@x", "bot": true, "text": long}]}), Some(DropReason::Bot)),
+            (
+                json!({"text": long, "messages": [{"author": "@author", "pull_author": true}]}),
+                Some(DropReason::OwnAuthor),
+            ),
+            (
+                json!({"text": "@reviewer1:\nnit\n\n@author:\nI don't see what you mean.",
+                    "messages": [{"author": "@reviewer1", "text": "nit"}, {"author": "@author", "text": "I don't see what you mean."}]}),
+                Some(DropReason::TooShort),
+            ),
+            (
+                json!({"text": long, "messages": [{"author": "@r", "minimized": "OFF_TOPIC"}]}),
+                Some(DropReason::ResolvedOtherwise),
+            ),
+            (json!({"text": long, "messages": [{"author": "@r", "minimized": "outdated"}]}), None),
+            (
+                json!({"text": long, "messages": [{"author": "@r"}, {"author": "@author", "pull_author": true, "text": "Works as intended."}]}),
+                Some(DropReason::Declined),
+            ),
             (json!({"text": long, "author": "abbot"}), None),
             (json!({"text": long, "author": "Ada"}), Some(DropReason::OwnAuthor)),
             (json!({"text": "LGTM!", "path": "a.py"}), Some(DropReason::TooShort)),
@@ -292,7 +326,7 @@ mod tests {
 
     #[test]
     fn an_insisting_commenter_is_heard() {
-        let value = json!({"text": "This leaks the handle on errors.", "author": "bob", "thread": [
+        let value = json!({"text": "This leaks the handle on errors.", "author": "bob", "messages": [
             {"author": "bob", "text": "x"}, {"author": "ada", "text": "out of scope"}, {"author": "bob", "text": "Please do it here."},
         ]});
         assert_eq!(verdict(value), None);

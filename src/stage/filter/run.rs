@@ -1,12 +1,13 @@
 //! The comments, one after the other and several at once: rules, then the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures_util::StreamExt;
 use futures_util::stream;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
+use super::calibrate::CommentKey;
 use super::question::{Asking, majority};
 use super::rules::{Facts, Rules};
 use crate::llm::{FailureClass, FailureKind, Llm, LlmError};
@@ -24,6 +25,8 @@ pub struct Filter<'a> {
     pub llm: &'a Llm,
     /// Comments at once.
     pub jobs: usize,
+    /// Only these comments.
+    pub only: Option<&'a BTreeSet<CommentKey>>,
 }
 
 /// How the run is asked to stop.

@@ -194,7 +194,7 @@ fn failures_that_stay_are_typed() {
 
 #[test]
 fn a_hang_ends_in_time_and_a_dead_server_is_told_apart() {
-    let server = Server::scripted([Reply::Hang, Reply::Hang]);
+    let server = Server::answering(|_| Reply::Hang);
     let mut hanging = endpoint(&server, Wire::Openai);
     hanging.timeouts.first_byte = Duration::from_millis(200);
     hanging.retries.most = 2;

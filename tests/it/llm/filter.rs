@@ -184,6 +184,52 @@ fn the_majority_of_several_answers_counts() {
 }
 
 #[test]
+fn the_filter_is_held_against_peoples_labels_on_one_half() {
+    let place = Place::with_bench();
+    let mut gold = String::new();
+    for line in fs_err::read_to_string(place.join("bench/dataset.jsonl")).unwrap().lines() {
+        let row: Value = serde_json::from_str(line).unwrap();
+        for comment in row["reference_review_comments"].as_array().unwrap() {
+            let mut labels: Value = serde_json::from_str(&labels("behavioral")).unwrap();
+            labels["instance_id"] = row["instance_id"].clone();
+            labels["comment"] = comment["id"].clone();
+            gold.push_str(&format!("{labels}\n"));
+        }
+    }
+    gold.push_str(&gold.lines().next().unwrap().replace("shelf-4", "shelf-5"));
+    fs_err::write(place.join("gold.jsonl"), gold).unwrap();
+    let server = Server::answering(answer);
+    let mut seen = 0;
+    for half in ["held-out", "tune"] {
+        let extra = ["--calibrate", "gold.jsonl", "--half", half].map(str::to_owned).to_vec();
+        let before = server.asked().len();
+        let summary = run(&place, &[live(&server, half, "live"), extra].concat()).exits(0).json();
+        let found = &summary["calibration"];
+        assert_eq!((&found["half"], &found["unknown"]), (&json!(half), &json!(1)));
+        assert_eq!((&found["gold"], &found["compared"]), (&summary["comments"], &summary["comments"]));
+        // Nothing of the other half is asked.
+        assert_eq!((server.asked().len() - before) as u64, found["gold"].as_u64().unwrap());
+        seen += found["gold"].as_u64().unwrap();
+        let oracle = found["points"].as_array().unwrap().iter().find(|point| point["point"] == "oracle").unwrap();
+        assert_eq!(oracle["classes"], json!(["behavioral", "structural", "none"]));
+        let said_none = summary["dropped"]["not-specific"].as_u64().unwrap_or(0);
+        assert_eq!(oracle["matrix"][0][2], said_none, "{oracle}");
+        assert_eq!(oracle["per_class"][0]["precision"], 1.0);
+    }
+    assert_eq!(seen, 13);
+    let words =
+        ["filter", "bench", "--out", "held-out", "--llm", "live", "--model", "tiny", "--base-url", &server.base()];
+    let shown = place.run(&[&words[..], &["--calibrate", "gold.jsonl"]].concat()).exits(0).stdout;
+    assert!(
+        shown.contains("half `held-out`") && shown.contains("people \\ filter") && shown.contains("kappa"),
+        "{shown}"
+    );
+    fs_err::write(place.join("gold.jsonl"), "{}\n").unwrap();
+    let wrong = place.run(&[&words[..], &["--calibrate", "gold.jsonl"]].concat()).exits(2).stderr;
+    assert!(wrong.contains("gold.jsonl`, line 1"), "{wrong}");
+}
+
+#[test]
 fn wrong_settings_are_said_before_anything_is_asked() {
     let place = Place::with_bench();
     for (words, said) in [
