@@ -63,6 +63,8 @@ pub struct Cassette {
     rows: Mutex<Rows>,
     /// Where new answers come from and go to.
     source: Option<(Arc<dyn Model>, LineFile)>,
+    /// Requests that are being answered: an equal one waits and takes that answer, as it will when it is replayed.
+    busy: Mutex<HashMap<Digest, Arc<tokio::sync::Mutex<()>>>>,
 }
 
 impl Cassette {
@@ -96,7 +98,7 @@ impl Cassette {
                 }
             }
         };
-        Ok(Self { path: path.to_owned(), name, rows: Mutex::new(rows), source: None })
+        Ok(Self { path: path.to_owned(), name, rows: Mutex::new(rows), source: None, busy: Mutex::default() })
     }
 
     /// Answers from the file where it can, and else lets the model answer and records that. What is on record is not
@@ -107,13 +109,23 @@ impl Cassette {
     pub fn record(path: &Path, model: Arc<dyn Model>) -> Result<Self, LlmError> {
         let (file, text) = LineFile::open(path).map_err(|error| LlmError::new(FailureKind::File, error.to_string()))?;
         let rows = Mutex::new(Rows::read(path, &text)?);
-        Ok(Self { path: path.to_owned(), name: model.name().to_owned(), rows, source: Some((model, file)) })
+        Ok(Self {
+            path: path.to_owned(),
+            name: model.name().to_owned(),
+            rows,
+            source: Some((model, file)),
+            busy: Mutex::default(),
+        })
+    }
+
+    fn recorded(&self, key: &Digest) -> Option<Answer> {
+        locked(&self.rows).answers.get(key).map(|answer| Answer { replayed: true, ..answer.clone() })
     }
 
     async fn answer(&self, request: &ChatRequest) -> Result<Answer, LlmError> {
         let key = request.key(&self.name);
-        if let Some(answer) = locked(&self.rows).answers.get(&key) {
-            return Ok(Answer { replayed: true, ..answer.clone() });
+        if let Some(answer) = self.recorded(&key) {
+            return Ok(answer);
         }
         let canonical = request.canonical(&self.name);
         let Some((model, file)) = &self.source else {
@@ -121,6 +133,11 @@ impl Cassette {
             let said = format!("the cassette `{}` has no answer to this request; {told}", self.path.display());
             return Err(LlmError::new(FailureKind::CassetteMiss, said));
         };
+        let turn = locked(&self.busy).entry(key.clone()).or_default().clone();
+        let _turn = turn.lock().await;
+        if let Some(answer) = self.recorded(&key) {
+            return Ok(answer);
+        }
         let answer = model.complete(request).await?;
         let row = Row { key, request: canonical, answer: answer.clone(), extra: Extra::new() };
         file.append(&row).map_err(|error| LlmError::new(FailureKind::File, error.to_string()))?;
@@ -162,7 +179,9 @@ mod tests {
         assert!(!first.replayed && !cassette.has_recorded(&request("b")));
         assert!(cassette.complete(&request("a")).await.unwrap().replayed);
         assert_eq!(model.asked().len(), 1);
-        cassette.complete(&request("b")).await.unwrap();
+        let b = request("b");
+        let (one, other) = tokio::join!(cassette.complete(&b), cassette.complete(&b));
+        assert_eq!((one.unwrap().content, model.asked().len()), (other.unwrap().content, 2));
         let text = fs_err::read_to_string(&path).unwrap();
         // Killed while it wrote a third line.
         fs_err::write(&path, format!("{text}{{\"key\": \"12")).unwrap();

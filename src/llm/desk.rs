@@ -274,6 +274,10 @@ fn fill(call: &mut Call, answer: &Answer, price: Option<&Price>, most: Amount) {
 
 fn settle(reservation: Option<Reservation>, call: &Call, most: Amount, answer: &Answer) {
     let Some(reservation) = reservation else { return };
+    if answer.replayed {
+        reservation.give_back();
+        return;
+    }
     let tokens = answer.usage.map_or(most.tokens, super::Usage::total);
     let lost = most.tokens.saturating_mul(u64::from(answer.lost));
     reservation.settle(Amount { usd: call.cost, tokens: tokens.saturating_add(lost) });

@@ -148,8 +148,16 @@ impl LiveModel {
             Ok(Err(error)) => {
                 // What broke after the connection stood may have been read.
                 let lost = !error.is_connect() && !error.is_builder();
-                let kind = if error.is_timeout() { FailureKind::Timeout } else { FailureKind::Connect };
-                return Err(Failed::new(kind, http::chain(&error.without_url()), lost));
+                let timed_out = error.is_timeout();
+                let said = http::chain(&error.without_url());
+                if said.contains("invalid peer certificate") {
+                    let said = format!(
+                        "the server's certificate is not trusted ({said}); `--ca-bundle FILE` names another authority"
+                    );
+                    return Err(Failed::new(FailureKind::Setup, said, false));
+                }
+                let kind = if timed_out { FailureKind::Timeout } else { FailureKind::Connect };
+                return Err(Failed::new(kind, said, lost));
             }
             Err(_) => return Err(self.no_first_byte()),
         };

@@ -2,5 +2,6 @@
 
 mod client;
 mod filter;
+mod network;
 mod server;
 mod tape;

@@ -327,7 +327,7 @@ mod tests {
     #[test]
     fn an_insisting_commenter_is_heard() {
         let value = json!({"text": "This leaks the handle on errors.", "author": "bob", "messages": [
-            {"author": "bob", "text": "x"}, {"author": "ada", "text": "out of scope"}, {"author": "bob", "text": "Please do it here."},
+            {"author": "bob", "text": "This leaks the handle on errors."}, {"author": "ada", "text": "out of scope"}, {"author": "bob", "text": "Please do it here."},
         ]});
         assert_eq!(verdict(value), None);
     }

@@ -201,7 +201,9 @@ impl Filter<'_> {
                     // The schema and the type are one shape; should they ever differ, it is the schema's fault.
                     Err(error) => return Err(LlmError::new(FailureKind::Setup, error.to_string())),
                 },
-                Err(error) if matches!(error.class(), FailureClass::Model | FailureClass::Request) => {
+                // What the model got wrong, or will never fit. A request that the server refuses for another reason is
+                // more likely the settings' fault, and asked again.
+                Err(error) if error.class() == FailureClass::Model || error.kind == FailureKind::ContextTooLong => {
                     failure = Some(error);
                 }
                 Err(error) => return Err(error),
