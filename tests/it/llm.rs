@@ -2,6 +2,7 @@
 
 mod client;
 mod filter;
+mod local;
 mod network;
 mod server;
 mod tape;

@@ -1,9 +1,13 @@
 //! `redgreen filter` and `redgreen prompt`.
 
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
 use super::server::{Asked, Reply, Server, error, openai_stream};
-use crate::support::{Place, copy_folder, example};
+use crate::support::{Place, Ran, copy_folder, example};
 
 /// Labels as a model gives them.
 fn labels(oracle: &str) -> String {
@@ -25,12 +29,12 @@ fn live<'a>(server: &Server, out: &'a str, llm: &'a str) -> Vec<String> {
     words.map(str::to_owned).to_vec()
 }
 
-fn run(place: &Place, words: &[String]) -> crate::support::Ran {
+fn run(place: &Place, words: &[String]) -> Ran {
     place.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
 /// Everything that a benchmark folder holds, by path.
-fn files(place: &Place, folder: &str) -> std::collections::BTreeMap<String, Vec<u8>> {
+pub fn files(place: &Place, folder: &str) -> std::collections::BTreeMap<String, Vec<u8>> {
     let root = place.join(folder);
     let walked =
         walkdir::WalkDir::new(&root).into_iter().map(Result::unwrap).filter(|entry| entry.file_type().is_file());
@@ -42,7 +46,7 @@ fn files(place: &Place, folder: &str) -> std::collections::BTreeMap<String, Vec<
         .collect()
 }
 
-fn total(summary: &Value) -> u64 {
+pub fn total(summary: &Value) -> u64 {
     let sum = |field: &str| summary[field].as_object().unwrap().values().filter_map(Value::as_u64).sum::<u64>();
     summary["kept"].as_u64().unwrap() + sum("dropped") + sum("failed") + sum("open")
 }
@@ -162,6 +166,49 @@ fn failures_are_typed_and_only_the_models_own_are_final() {
     let asked = server.asked().len();
     run(&place, &words).exits(3);
     assert_eq!((server.asked().len() - asked) as u64, open);
+}
+
+#[test]
+fn an_interrupted_run_keeps_what_was_finished() {
+    let place = Place::with_bench();
+    let mut left = 4;
+    let server = Server::answering(move |asked| {
+        if left == 0 {
+            return Reply::Hang;
+        }
+        left -= 1;
+        answer(asked)
+    });
+    let words = [live(&server, "out", "live"), ["--llm-jobs", "2"].map(str::to_owned).to_vec()].concat();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let mut command = place.command(&words);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let until = Instant::now() + Duration::from_secs(60);
+    while server.asked().len() < 6 {
+        assert!(Instant::now() < until, "{} requests", server.asked().len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let pid = Pid::from_child(&child);
+    kill_process(pid, Signal::INT).unwrap();
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(pid, Signal::INT).unwrap();
+    let ran = Ran::of(child.wait_with_output().unwrap()).exits(130);
+    let summary = ran.json();
+    assert_eq!(summary["open"], json!({"interrupted": 9}), "{}", ran.stderr);
+    assert_eq!(fs_err::read_to_string(place.join("out/filter.jsonl")).unwrap().lines().count(), 4);
+    place.run(&["check", "out"]).exits(0);
+    // Killed without a word, it loses what was under way and nothing else.
+    let mut child = place.command(&words).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    while server.asked().len() < 8 {
+        assert!(Instant::now() < until, "{} requests", server.asked().len());
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let server = Server::answering(answer);
+    let words = live(&server, "out", "live");
+    let summary = run(&place, &words).exits(0).json();
+    assert_eq!((server.asked().len(), &summary["served"]), (9, &json!(4)), "{summary}");
 }
 
 #[test]
