@@ -173,6 +173,7 @@ fn copied(bench: &Benchmark) -> Result<Content, CliError> {
         filter: bench.filter.clone(),
         ..Content::new(bench.manifest.clone())
     };
+    filter::strip(&mut content);
     for oracle in bench.instances.iter().flat_map(|instance| &instance.oracles) {
         let path = bench.test_path(oracle).map_err(|e| CliError::usage(format!("the test `{}`: {e}", oracle.test)))?;
         let bytes = fs_err::read(path)
@@ -228,7 +229,8 @@ fn work(
     journal: &LineFile,
     printer: &Printer,
 ) -> Result<Filtered, CliError> {
-    let total: usize = chosen.iter().map(|instance| instance.reference_review_comments.len()).sum();
+    let all: usize = chosen.iter().map(|instance| instance.reference_review_comments.len()).sum();
+    let total = filter.only.map_or(all, BTreeSet::len);
     let runtime = runtime()?;
     let done: Result<Filtered, StoreError> = runtime.block_on(async {
         let scheduler = Scheduler::new(1);

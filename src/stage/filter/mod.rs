@@ -11,7 +11,7 @@ mod run;
 mod summary;
 
 pub use calibrate::{Calibration, CommentKey, Half, Point, calibrate, read_gold};
-pub use compose::compose;
+pub use compose::{compose, strip};
 pub use question::{Asking, PROMPT, STAGE, Values, majority, schema};
 pub use rules::{Facts, Reply, Rules, RulesError};
 pub use run::{Filter, Filtered, Open, Stopping, Told};

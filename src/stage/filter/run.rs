@@ -100,7 +100,10 @@ impl Filter<'_> {
         let earlier: BTreeMap<&Digest, &FilterRow> = earlier.iter().map(|row| (&row.key, row)).collect();
         let comments = instances
             .iter()
-            .flat_map(|instance| instance.reference_review_comments.iter().map(move |comment| (*instance, comment)));
+            .flat_map(|instance| instance.reference_review_comments.iter().map(move |comment| (*instance, comment)))
+            .filter(|(instance, comment)| {
+                self.only.is_none_or(|only| only.contains(&(instance.instance_id.clone(), comment.id.clone())))
+            });
         let work: Vec<Work<'_>> =
             comments.enumerate().map(|(at, (instance, comment))| Work { at, instance, comment }).collect();
         let closing = CancellationToken::new();
