@@ -8,12 +8,15 @@ mod diff;
 mod doctor;
 mod env;
 mod error;
+mod filter;
 mod gc;
 mod import;
 mod interrupt;
 mod leak_check;
+mod llm;
 mod planned;
 mod printer;
+mod prompt;
 mod report;
 mod rerun;
 mod score;
@@ -64,6 +67,8 @@ enum Verb {
     Diff(diff::Args),
     Rerun(Box<rerun::Args>),
     Env(env::Args),
+    Filter(Box<filter::Args>),
+    Prompt(prompt::Args),
     Gc(gc::Args),
     Completions(completions::Args),
     #[command(external_subcommand)]
@@ -129,6 +134,8 @@ pub fn main() -> ExitCode {
         Verb::Diff(args) => diff::run(args),
         Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
+        Verb::Filter(args) => filter::run(*args),
+        Verb::Prompt(args) => prompt::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),
         Verb::Other(words) => Err(planned::refuse(&words).into()),

@@ -88,6 +88,26 @@ pub struct File {
     pub gc_when_low: Option<bool>,
     /// Failures in a row for one shared cause.
     pub max_same_infra: Option<u32>,
+    /// Where a language model's answers come from.
+    pub llm: Option<String>,
+    /// The language model.
+    pub model: Option<String>,
+    /// How its server is spoken to.
+    pub api: Option<String>,
+    /// Its server.
+    pub base_url: Option<String>,
+    /// The variable with its key.
+    pub key_variable: Option<String>,
+    /// The file with its key.
+    pub key_file: Option<PathBuf>,
+    /// The certificates that are trusted.
+    pub ca_bundle: Option<PathBuf>,
+    /// Tables of prices.
+    pub prices: Option<Vec<PathBuf>>,
+    /// What a run may take of it.
+    pub budget: Option<String>,
+    /// Folders with prompt templates.
+    pub prompts: Option<Vec<PathBuf>>,
 }
 
 /// The outer layers: what the environment and the file say.

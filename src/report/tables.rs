@@ -42,6 +42,15 @@ pub fn recorded(name: &str, scores: &Scores) -> String {
     out
 }
 
+/// Rows below a header as text, the first column to the left, the others to the right.
+pub fn plain(header: &[&str], rows: Vec<Vec<String>>) -> String {
+    let mut table = table(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    format!("{table}\n")
+}
+
 pub(super) fn table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(header.to_vec());

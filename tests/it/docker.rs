@@ -7,7 +7,7 @@
 
 mod attended;
 pub mod base;
-mod certificates;
+pub mod certificates;
 mod command;
 mod deaths;
 mod images;

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use redgreen::environment::Definitions;
+use redgreen::llm::Call;
 use redgreen::model::{
-    Attrition, BenchManifest, EnvironmentSpec, Instance, RecordedVerdict, Review, Revision, WirePrediction,
+    Attrition, BenchManifest, EnvironmentSpec, FilterRow, Instance, RecordedVerdict, Review, Revision, WirePrediction,
 };
 use redgreen::store::RunManifest;
 use serde::Serialize;
@@ -15,13 +16,14 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, binary, root};
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
     "docs/HOSTILE.md",
     "docs/LEAKS.md",
+    "docs/MODELS.md",
     "docs/SANDBOX.md",
     "docs/VERDICTS.md",
     "examples/quickstart/README.md",
@@ -89,6 +91,8 @@ fn examples_of_files_parse_with_the_real_types() {
             "prediction" => known::<WirePrediction>(&body, |r| r.extra.len()),
             "recorded" => known::<RecordedVerdict>(&body, |r| r.extra.len()),
             "attrition" => known::<Attrition>(&body, |r| r.extra.len()),
+            "filter" => known::<FilterRow>(&body, |r| r.extra.len()),
+            "call" => known::<Call>(&body, |r| r.extra.len()),
             "manifest" => known::<RunManifest>(&body, |_| 0),
             "instance" => {
                 let read = redgreen::formats::folder::parse(&body).unwrap_or_else(|e| panic!("{e}\n{body}"));
@@ -105,7 +109,7 @@ fn examples_of_files_parse_with_the_real_types() {
         }
         kinds.insert(kind.to_owned());
     }
-    assert_eq!(kinds.len(), 11, "{kinds:?}");
+    assert_eq!(kinds.len(), 13, "{kinds:?}");
 }
 
 /// The names of all fields of a row, those of variables and the like left out.

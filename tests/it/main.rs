@@ -16,6 +16,7 @@ mod environment;
 mod hostile;
 mod import;
 mod leaks;
+mod llm;
 mod load;
 mod oracle;
 mod pages;

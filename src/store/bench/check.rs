@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::load::{Rows, digest_on_disk, read};
 use super::{
-    ATTRITION, BenchError, DATASET, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_install_as, check_relative,
+    ATTRITION, BenchError, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_install_as,
+    check_relative,
 };
 use crate::model::{CommentId, Framework, Instance, InstanceId};
 
@@ -26,7 +27,7 @@ pub fn check(dir: &Path) -> Vec<Problem> {
     frozen(&rows, &known, &mut problems);
     digest(dir, &rows, &mut problems);
     bundles(dir, &rows, &mut problems);
-    let order = [MANIFEST, DATASET, REVIEWS, REVISIONS, RECORDED, ATTRITION];
+    let order = [MANIFEST, DATASET, REVIEWS, REVISIONS, RECORDED, ATTRITION, FILTER];
     problems.sort_by_key(|p| (order.iter().position(|f| *f == p.file), p.line, p.severity));
     problems
 }
@@ -193,6 +194,19 @@ fn references(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
         if let Some(first) = recorded.insert((&row.instance_id, &row.comment, &row.arm), *line) {
             let text = format!("line {first} has a verdict of the same instance, comment and arm; keep one");
             problems.push(Problem::error(RECORDED, *line, "comment", text));
+        }
+    }
+    let mut filtered = BTreeMap::new();
+    for (line, row) in &rows.filter {
+        if let Some(text) = unknown(&row.instance_id) {
+            problems.push(Problem::error(FILTER, *line, "instance_id", text));
+        } else if !known.get(&row.instance_id).is_some_and(|c| c.contains(row.comment.as_str())) {
+            let text = format!("`{}` has no comment `{}`; correct or remove this line", row.instance_id, row.comment);
+            problems.push(Problem::error(FILTER, *line, "comment", text));
+        }
+        if let Some(first) = filtered.insert((&row.instance_id, &row.comment), *line) {
+            let text = format!("line {first} is of the same comment; keep one");
+            problems.push(Problem::error(FILTER, *line, "comment", text));
         }
     }
 }

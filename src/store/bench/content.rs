@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use crate::model::{Attrition, BenchManifest, Digest, Instance, InstanceId, Oracle, RecordedVerdict, Review, Revision};
+use crate::model::{
+    Attrition, BenchManifest, Digest, FilterRow, Instance, InstanceId, Oracle, RecordedVerdict, Review, Revision,
+};
 
 /// A benchmark about to be written: its rows and the bytes of its tests.
 #[derive(Debug, Clone, PartialEq)]
@@ -22,6 +24,8 @@ pub struct Content {
     pub recorded: Vec<RecordedVerdict>,
     /// `attrition.jsonl`.
     pub attrition: Vec<Attrition>,
+    /// `filter.jsonl`.
+    pub filter: Vec<FilterRow>,
 }
 
 impl Content {
@@ -35,6 +39,7 @@ impl Content {
             revisions: Vec::new(),
             recorded: Vec::new(),
             attrition: Vec::new(),
+            filter: Vec::new(),
         }
     }
 }
@@ -59,6 +64,8 @@ pub struct Benchmark {
     pub recorded: Vec<RecordedVerdict>,
     /// `attrition.jsonl`.
     pub attrition: Vec<Attrition>,
+    /// `filter.jsonl`.
+    pub filter: Vec<FilterRow>,
 }
 
 impl Benchmark {

@@ -6,10 +6,11 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use super::{
-    ATTRITION, Benchmark, DATASET, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_relative, dataset_digest,
+    ATTRITION, Benchmark, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_relative,
+    dataset_digest,
 };
 use crate::model::{
-    Attrition, BENCH_SCHEMA, BenchManifest, Digest, Instance, Parsed, RecordedVerdict, Review, Revision,
+    Attrition, BENCH_SCHEMA, BenchManifest, Digest, FilterRow, Instance, Parsed, RecordedVerdict, Review, Revision,
     WirePrediction, from_value, parse_jsonl,
 };
 
@@ -68,7 +69,7 @@ impl Benchmark {
     /// When the folder is not a benchmark, its `bench.json` is broken or newer than this version, or a file cannot be
     /// read.
     pub fn load(dir: &Path) -> Result<Loaded, BenchError> {
-        let Rows { manifest, instances, reviews, revisions, recorded, attrition, problems } = read(dir)?;
+        let Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, problems } = read(dir)?;
         let instances: Vec<Instance> = instances.into_iter().map(|(_, row)| row).collect();
         let benchmark = Benchmark {
             dir: dir.to_owned(),
@@ -79,6 +80,7 @@ impl Benchmark {
             revisions: revisions.into_iter().map(|(_, row)| row).collect(),
             recorded: recorded.into_iter().map(|(_, row)| row).collect(),
             attrition: attrition.into_iter().map(|(_, row)| row).collect(),
+            filter: filter.into_iter().map(|(_, row)| row).collect(),
         };
         Ok(Loaded { benchmark, problems })
     }
@@ -97,6 +99,7 @@ pub(super) struct Rows {
     pub revisions: Vec<(usize, Revision)>,
     pub recorded: Vec<(usize, RecordedVerdict)>,
     pub attrition: Vec<(usize, Attrition)>,
+    pub filter: Vec<(usize, FilterRow)>,
     pub problems: Vec<Problem>,
 }
 
@@ -114,7 +117,8 @@ pub(super) fn read(dir: &Path) -> Result<Rows, BenchError> {
     let revisions = revision_rows(dir, &mut problems)?;
     let recorded = rows(dir, RECORDED, false, &mut problems)?;
     let attrition = rows(dir, ATTRITION, false, &mut problems)?;
-    Ok(Rows { manifest, instances, reviews, revisions, recorded, attrition, problems })
+    let filter = rows(dir, FILTER, false, &mut problems)?;
+    Ok(Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, problems })
 }
 
 fn manifest(path: &Path) -> Result<BenchManifest, BenchError> {

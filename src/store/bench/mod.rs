@@ -1,7 +1,8 @@
 //! The benchmark folder: what `import`, `synth` and `freeze` write and everything else reads.
 //!
 //! A folder is a benchmark when it has a `bench.json`. Beside it lie `dataset.jsonl`, the tests under `oracles/`, and
-//! the optional `reviews.jsonl`, `revisions.jsonl`, `recorded.jsonl`, `attrition.jsonl` and `repos/*.bundle`.
+//! the optional `reviews.jsonl`, `revisions.jsonl`, `recorded.jsonl`, `attrition.jsonl`, `filter.jsonl`
+//! (with `llm.jsonl`, its ledger) and `repos/*.bundle`.
 
 mod check;
 mod content;
@@ -31,6 +32,10 @@ pub const REVISIONS: &str = "revisions.jsonl";
 pub const RECORDED: &str = "recorded.jsonl";
 /// What left the funnel, and why.
 pub const ATTRITION: &str = "attrition.jsonl";
+/// What the comment filter says of each comment.
+pub const FILTER: &str = "filter.jsonl";
+/// The calls of language models that went into the benchmark.
+pub const LEDGER: &str = "llm.jsonl";
 /// The folder of the tests.
 pub const ORACLES: &str = "oracles";
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::{
-    ATTRITION, Benchmark, Content, DATASET, MANIFEST, ORACLES, PathProblem, RECORDED, REVIEWS, REVISIONS,
+    ATTRITION, Benchmark, Content, DATASET, FILTER, MANIFEST, ORACLES, PathProblem, RECORDED, REVIEWS, REVISIONS,
     check_relative, dataset_digest,
 };
 use crate::model::{Digest, to_jsonl};
@@ -85,6 +85,7 @@ pub fn write(dir: &Path, content: &Content, mode: WriteMode) -> Result<Written, 
     files += optional(dir, REVISIONS, &content.revisions)?;
     files += optional(dir, RECORDED, &content.recorded)?;
     files += optional(dir, ATTRITION, &content.attrition)?;
+    files += optional(dir, FILTER, &content.filter)?;
     let digest = dataset_digest(&content.instances, |test| content.tests.get(test).cloned());
     let mut manifest = content.manifest.clone();
     manifest.dataset_digest = Some(digest.to_string());

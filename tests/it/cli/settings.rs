@@ -19,7 +19,7 @@ fn a_wrong_key_is_named_with_its_line() {
       |
     2 | mirors = []
       | ^^^^^^
-    unknown field `mirors`, expected one of `mirrors`, `clone-from`, `cache`, `cache-limit`, `definitions`, `overrides`, `jobs`, `timeout`, `memory`, `offline`, `repeat`, `policy`, `denominator`, `sandbox`, `phase-timeout`, `task-budget`, `run-budget`, `min-free`, `disk-wait`, `gc-when-low`, `max-same-infra`
+    unknown field `mirors`, expected one of `mirrors`, `clone-from`, `cache`, `cache-limit`, `definitions`, `overrides`, `jobs`, `timeout`, `memory`, `offline`, `repeat`, `policy`, `denominator`, `sandbox`, `phase-timeout`, `task-budget`, `run-budget`, `min-free`, `disk-wait`, `gc-when-low`, `max-same-infra`, `llm`, `model`, `api`, `base-url`, `key-variable`, `key-file`, `ca-bundle`, `prices`, `budget`, `prompts`
     ");
 }
 

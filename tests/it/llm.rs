@@ -1,0 +1,8 @@
+//! Language models: the client against a scripted server, cassettes, and the verbs that ask.
+
+mod client;
+mod filter;
+mod local;
+mod network;
+mod server;
+mod tape;
