@@ -91,13 +91,15 @@ pub(super) fn run(args: Args) -> Outcome {
     let temperature = args.temperature.or(Some(if args.votes > 1 { 0.7 } else { 0.0 }));
     let asking = Asking { prompt: prompt.clone(), votes: args.votes, temperature, max_tokens: args.max_tokens };
 
+    let opened = args.llm.open(&layers)?;
+
     // The folder is a benchmark from the beginning, so that what is finished is kept whatever ends the run.
     let mut content = copied(&bench)?;
     let earlier = earlier(&args.out, &bench)?;
     content.filter.clone_from(&earlier);
     write(&args.out, &content)?;
     carry_bundles(&args.bench, &args.out)?;
-    let llm = args.llm.open(&layers, &args.out.join(bench::LEDGER), &printer)?;
+    let llm = opened.with_ledger(&args.out.join(bench::LEDGER), &printer)?;
     let (journal, _) = LineFile::open(&args.out.join(bench::FILTER))?;
 
     let filter = Filter {

@@ -126,8 +126,8 @@ impl LlmOptions {
         self.llm_jobs.unwrap_or(4).max(1)
     }
 
-    /// The model with all that it stands behind, and a ledger at this place.
-    pub(super) fn open(&self, layers: &Layers, ledger: &Path, printer: &Printer) -> Result<Llm, CliError> {
+    /// The model with its prices and bounds. Nothing is written yet but a cassette.
+    pub(super) fn open(&self, layers: &Layers) -> Result<Opened, CliError> {
         let from = pick(layers, self.llm.clone(), "REDGREEN_LLM", |file| file.llm.as_deref())?.ok_or_else(|| {
             CliError::usage("no language model was named").hint(
                 "`--llm live --model NAME` asks a server, `--llm record:FILE` keeps its answers, `--llm replay:FILE` needs none",
@@ -141,11 +141,7 @@ impl LlmOptions {
             }
             AnswersFrom::Replay(file) => Arc::new(Cassette::replay(file, named.as_deref()).map_err(|e| failed(&e))?),
         };
-        let (ledger, problems) = Ledger::open(ledger)?;
-        for problem in problems.iter().take(5) {
-            printer.note(&format!("the ledger's {problem}; it counts for nothing"));
-        }
-        Ok(Llm::new(model).with_prices(self.prices(layers)?).with_ledger(ledger).with_budget(self.purse(layers)?))
+        Ok(Opened { model, prices: self.prices(layers)?, purse: self.purse(layers)? })
     }
 
     fn prices(&self, layers: &Layers) -> Result<PriceTable, CliError> {
@@ -226,6 +222,24 @@ impl LlmOptions {
             None => Err(CliError::usage(format!("the variable `{variable}` with the key is not set"))
                 .hint("set it, or name another with `--key-variable NAME`, or a file with `--key-file FILE`")),
         }
+    }
+}
+
+/// A model that lacks only its ledger.
+pub(super) struct Opened {
+    model: Arc<dyn Model>,
+    prices: PriceTable,
+    purse: Purse,
+}
+
+impl Opened {
+    /// With the ledger at this place, whose rows count against the budget.
+    pub(super) fn with_ledger(self, ledger: &Path, printer: &Printer) -> Result<Llm, CliError> {
+        let (ledger, problems) = Ledger::open(ledger)?;
+        for problem in problems.iter().take(5) {
+            printer.note(&format!("the ledger's {problem}; it counts for nothing"));
+        }
+        Ok(Llm::new(self.model).with_prices(self.prices).with_ledger(ledger).with_budget(self.purse))
     }
 }
 

@@ -134,3 +134,31 @@ fn what_is_no_answer_is_said_to_be_none() {
         whole(Wire::Openai, b"{\"error\": {\"message\": \"late\", \"type\": \"rate_limit_exceeded\"}}").unwrap_err();
     assert_eq!(fault.kind, FailureKind::RateLimited);
 }
+
+proptest::proptest! {
+    #[test]
+    fn nothing_that_a_server_sends_ends_the_program(bytes: Vec<u8>, data in "[ -~\\n]{0,80}", shape in 0..6_usize, n: u64) {
+        let values = [
+            json!({"choices": [{"message": {"content": data, "refusal": n}, "finish_reason": n}], "usage": {"prompt_tokens": n, "completion_tokens": n}}),
+            json!({"choices": [{"delta": {"content": [{"text": data}, n]}}], "usage": {"prompt_tokens": 1, "prompt_tokens_details": {"cached_tokens": n}}}),
+            json!({"type": "message_delta", "usage": {"input_tokens": n, "output_tokens": n}, "delta": n}),
+            json!({"type": "content_block_start", "content_block": {"type": "tool_use"}, "content": [{"type": "tool_use", "input": n}]}),
+            json!({"error": data}),
+            json!([[data]]),
+        ];
+        let value = values[shape].to_string();
+        for wire in [Wire::Openai, Wire::Anthropic] {
+            let _ = whole(wire, &bytes);
+            if let Ok(parsed) = whole(wire, value.as_bytes()) {
+                let _ = parsed.usage.map(Usage::total);
+            }
+            let (mut parser, mut collector) = (Parser::default(), Collector::new(wire));
+            let text = format!("data: {value}\n\ndata: {data}\n\n{}", String::from_utf8_lossy(&bytes));
+            for event in parser.take(text.as_bytes()) {
+                let _ = collector.take(&event);
+            }
+            let _ = collector.finish();
+        }
+        let _ = refused(shape as u16 * 100, &bytes, &Headers::default(), jiff::Timestamp::UNIX_EPOCH);
+    }
+}

@@ -74,7 +74,7 @@ pub struct Filtered {
 
 enum End {
     Row(Box<FilterRow>, bool),
-    Open(Open),
+    Open(Box<Open>),
 }
 
 struct Work<'a> {
@@ -133,7 +133,7 @@ impl Filter<'_> {
                         closing.cancel();
                     }
                     tell(Told::Open(&one));
-                    open.push((at, one));
+                    open.push((at, *one));
                 }
             }
         }
@@ -172,8 +172,10 @@ impl Filter<'_> {
         if let Some(row) = earlier.get(&key) {
             return End::Row(Box::new((*row).clone()), true);
         }
-        let open =
-            |error| End::Open(Open { instance_id: instance.instance_id.clone(), comment: comment.id.clone(), error });
+        let open = |error| {
+            let (instance_id, comment) = (instance.instance_id.clone(), comment.id.clone());
+            End::Open(Box::new(Open { instance_id, comment, error }))
+        };
         if stopping.drain.is_cancelled() || closing.is_cancelled() {
             return open(None);
         }
