@@ -2,8 +2,8 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 18] = [
-    "filter", "label", "prompt", "synth", "validate", "audit", "funnel", "freeze", "review", "revise", "compare",
+const PLANNED: [&str; 17] = [
+    "filter", "label", "prompt", "synth", "validate", "funnel", "freeze", "review", "revise", "compare",
     "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
 ];
 

@@ -1,4 +1,5 @@
 //! One room a stage; each = plan tasks → run → record.
 
+pub mod audit;
 pub mod import;
 pub mod score;
