@@ -43,6 +43,15 @@ impl Repository {
         Ok(past)
     }
 
+    /// A commit's first parent: for a commit of the main branch, what was there before it.
+    ///
+    /// # Errors
+    /// When the commit is missing.
+    pub fn first_parent(&self, commit: &str) -> Result<Option<String>, RepoError> {
+        let git = self.git()?;
+        Ok(self.commit(&git, commit)?.parent_id(0).ok().map(|id| id.to_string()))
+    }
+
     /// The commit from which a pull request with this head began: its last common commit with `base`, or else with what
     /// `merged`, a commit of the main branch, came after. `None` where that is the head itself, or nothing common is there.
     ///

@@ -61,8 +61,13 @@ pub fn controls(
         add(Class::NearMiss, WITHOUT_NEAR, &about, fix.with(edit, edit.without(&near)));
     }
     if let Some(place) = place {
-        let mut set = fix.merged.clone();
-        if set.changes.remove(&place.path).is_some() {
+        // What others did to the file on the main branch stays.
+        let mut set = match edit {
+            Some(edit) => fix.with(edit, edit.without(&edit.hunks.iter().collect::<Vec<_>>())),
+            None => fix.merged.clone(),
+        };
+        let is_whole = edit.is_none() && fix.own.contains(&place.path);
+        if edit.is_some() || is_whole && set.changes.remove(&place.path).is_some() {
             add(Class::NearMiss, WITHOUT_FILE, "the merged change without what it does to the commented file", set);
         }
     }
@@ -71,7 +76,7 @@ pub fn controls(
     }
     let spot = match place {
         _ if !near.is_empty() => Spot::Lines,
-        Some(place) if fix.merged.changes.contains_key(&place.path) => Spot::File,
+        Some(place) if fix.own.contains(&place.path) => Spot::File,
         _ => Spot::Unknown,
     };
     // The same state under two names is one near-miss.
@@ -98,8 +103,7 @@ fn fix_as_comment(edit: &Edit, place: &Place, languages: &Languages) -> Option<S
     let mark = languages.comment(&edit.path)?;
     let new = lines(&edit.new);
     let added: Vec<String> = edit
-        .changes
-        .iter()
+        .own_changes()
         .flat_map(|change| new.get(change.new.clone()).unwrap_or_default())
         .map(|line| line.trim_end().to_owned())
         .filter(|line| !line.trim().is_empty())
@@ -107,7 +111,7 @@ fn fix_as_comment(edit: &Edit, place: &Place, languages: &Languages) -> Option<S
     if added.is_empty() {
         return None;
     }
-    let first = edit.changes.first().map_or(0, |change| change.old.start);
+    let first = edit.own_changes().next().map_or(0, |change| change.old.start);
     let at = place.lines.as_ref().map_or(first, |lines| lines.start);
     languages.with_comment(&edit.path, &edit.old, at, mark, &added)
 }
@@ -137,7 +141,7 @@ fn drops(
             found.push((rank, (class, name, about, fix.with(edit, text))));
         }
     }
-    for path in fix.merged.paths().filter(|path| fix.edit(path).is_none()) {
+    for path in fix.own.iter().filter(|path| fix.edit(path).is_none()) {
         let mut set = fix.merged.clone();
         set.changes.remove(path);
         let about = format!("the merged change without what it does to {path}");

@@ -1,6 +1,6 @@
 //! A fix, split into hunks, and the place of a comment in it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::model::Comment;
@@ -18,8 +18,10 @@ const LARGEST: usize = 2 << 20;
 pub struct Fix {
     /// The whole change.
     pub merged: ChangeSet,
-    /// The files that it edits, as text.
+    /// The files that the pull request edits, as text.
     pub edits: Vec<Edit>,
+    /// All paths that it changes.
+    pub own: BTreeSet<TreePath>,
 }
 
 /// The change of one text file that both states have.
@@ -33,8 +35,20 @@ pub struct Edit {
     pub new: String,
     /// The changes of lines, from the top.
     pub changes: Vec<LineChange>,
-    /// The same in groups, as git shows them.
+    /// Whether each is of the pull request.
+    own: Vec<bool>,
+    /// Those of the pull request in groups, as git shows them.
     pub hunks: Vec<Hunk>,
+}
+
+/// What the main branch did, so that it can be told from what the pull request did. A merged state that lies on the main branch
+/// has everything that landed there since the pull request began.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins {
+    /// Files where the pull request began.
+    pub base: BTreeMap<TreePath, FileContent>,
+    /// Files of the main branch just before the pull request landed.
+    pub before: BTreeMap<TreePath, FileContent>,
 }
 
 /// Changes that stand close together.
@@ -70,14 +84,31 @@ pub enum Spot {
 }
 
 impl Fix {
-    /// Splits a change. `head` are the files of the commit to review at the change's paths.
-    pub fn new(merged: ChangeSet, head: &BTreeMap<TreePath, FileContent>) -> Self {
+    /// Splits a change. `head` are the files of the commit to review at the change's paths. With `origins` what others
+    /// did on the main branch is left as merged in all variants; without them the whole change is the pull request's.
+    pub fn new(merged: ChangeSet, head: &BTreeMap<TreePath, FileContent>, origins: Option<&Origins>) -> Self {
         let edits = merged.changes.iter().filter_map(|(path, change)| {
             let (Change::Write(new), Some(old)) = (change, head.get(path)) else { return None };
-            Edit::new(path, text(old)?, text(new)?)
+            let edit = Edit::new(path, text(old)?, text(new)?)?;
+            let Some(origins) = origins else { return Some(edit) };
+            let of = |files: &BTreeMap<TreePath, FileContent>| {
+                files.get(path).map_or(Some(String::new()), |file| text(file).map(str::to_owned))
+            };
+            let (base, before) = (of(&origins.base)?, of(&origins.before)?);
+            Some(edit.of_pull_request(&base, &before)).filter(|edit| !edit.hunks.is_empty())
         });
         let edits = edits.collect();
-        Self { merged, edits }
+        let is_own = |path: &&TreePath| {
+            let Some(origins) = origins else { return true };
+            let same = |one: Option<&FileContent>, other: Option<&FileContent>| one == other;
+            let landed = match merged.changes.get(path) {
+                Some(Change::Write(file)) => Some(file),
+                Some(Change::Remove) | None => None,
+            };
+            !same(landed, origins.before.get(path)) || !same(head.get(path), origins.base.get(path))
+        };
+        let own = merged.paths().filter(is_own).cloned().collect();
+        Self { merged, edits, own }
     }
 
     /// The edit of a file.
@@ -110,17 +141,28 @@ impl Edit {
         if changes.is_empty() {
             return None;
         }
-        let mut hunks: Vec<Hunk> = Vec::new();
-        for (index, change) in changes.iter().enumerate() {
-            match hunks.last_mut() {
-                Some(hunk) if change.old.start.saturating_sub(hunk.old.end) <= JOINS => {
-                    hunk.changes.end = index + 1;
-                    (hunk.old.end, hunk.new.end) = (change.old.end, change.new.end);
-                }
-                _ => hunks.push(Hunk { changes: index..index + 1, old: change.old.clone(), new: change.new.clone() }),
-            }
-        }
-        Some(Self { path: path.clone(), old: old.to_owned(), new: new.to_owned(), changes, hunks })
+        let own = vec![true; changes.len()];
+        let hunks = hunks(&changes, &own);
+        Some(Self { path: path.clone(), old: old.to_owned(), new: new.to_owned(), changes, own, hunks })
+    }
+
+    /// The edit with the changes alone that are of the pull request: their new lines landed with it, or their old lines
+    /// came with it. `base` and `before` are the file where it began and just before it landed.
+    fn of_pull_request(mut self, base: &str, before: &str) -> Self {
+        let landed = line_changes(before.as_bytes(), self.new.as_bytes());
+        let came = line_changes(base.as_bytes(), self.old.as_bytes());
+        let meets = |range: &Range<usize>, changes: &[LineChange]| {
+            changes.iter().any(|change| change.new.start < range.end && range.start < change.new.end)
+        };
+        let is_own = |change: &LineChange| meets(&change.new, &landed) || meets(&change.old, &came);
+        self.own = self.changes.iter().map(is_own).collect();
+        self.hunks = hunks(&self.changes, &self.own);
+        self
+    }
+
+    /// The changes that are of the pull request.
+    pub fn own_changes(&self) -> impl DoubleEndedIterator<Item = &LineChange> {
+        self.changes.iter().zip(&self.own).filter(|(_, own)| **own).map(|(change, _)| change)
     }
 
     /// The new text without these hunks.
@@ -150,8 +192,25 @@ impl Edit {
 
     /// Whether a line of the new text, from 0, is of the fix.
     pub fn is_new(&self, line: usize) -> bool {
-        self.changes.iter().any(|change| change.new.contains(&line))
+        self.own_changes().any(|change| change.new.contains(&line))
     }
+}
+
+/// Groups changes that are of the pull request, as far as they stand close together with none of others between.
+fn hunks(changes: &[LineChange], own: &[bool]) -> Vec<Hunk> {
+    let mut hunks: Vec<Hunk> = Vec::new();
+    for (index, (change, _)) in changes.iter().zip(own).enumerate().filter(|(_, (_, own))| **own) {
+        match hunks.last_mut() {
+            Some(hunk)
+                if hunk.changes.end == index && change.old.start.saturating_sub(hunk.old.end) <= JOINS =>
+            {
+                hunk.changes.end = index + 1;
+                (hunk.old.end, hunk.new.end) = (change.old.end, change.new.end);
+            }
+            _ => hunks.push(Hunk { changes: index..index + 1, old: change.old.clone(), new: change.new.clone() }),
+        }
+    }
+    hunks
 }
 
 /// A text's lines with their ends.
@@ -176,7 +235,7 @@ pub fn place(comment: &Comment, head: &BTreeMap<TreePath, FileContent>) -> Optio
         _ => 1,
     };
     let stated = last.filter(|line| (1..=file.len()).contains(line));
-    let shown = comment.diff_hunk.as_deref().and_then(|hunk| shown_at(hunk, &file, stated));
+    let shown = comment.diff_hunk.as_deref().and_then(|hunk| shown_at(hunk, &file, last));
     let lines = shown.or(stated).map(|line| line.saturating_sub(length)..line);
     Some(Place { path, lines })
 }

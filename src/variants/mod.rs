@@ -19,7 +19,7 @@ mod tests;
 
 pub use controls::{COMMENT_ONLY, FIX_AS_COMMENT, WITHOUT_FILE, WITHOUT_NEAR, controls};
 pub use definition::{DefinitionError, Languages};
-pub use fix::{Edit, Fix, Hunk, Place, Spot, place};
+pub use fix::{Edit, Fix, Hunk, Origins, Place, Spot, place};
 pub use mutate::mutants;
 pub use reach::{CodeLine, code_lines};
 pub use rewrite::rewrites;

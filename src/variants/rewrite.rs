@@ -151,7 +151,7 @@ fn comments(edit: &Edit, language: &Language) -> Option<String> {
     let all = lines(&edit.new);
     let mut text = edit.new.clone();
     // From the end, so that what stands above keeps its line numbers.
-    for change in edit.changes.iter().rev().filter(|change| !change.new.is_empty()) {
+    for change in edit.own_changes().rev().filter(|change| !change.new.is_empty()) {
         let line = all.get(change.new.start).copied().unwrap_or_default();
         let indent: String = line.chars().take_while(|c| *c == ' ' || *c == '\t').collect();
         let at: usize = all[..change.new.start.min(all.len())].iter().map(|line| line.len()).sum();

@@ -18,7 +18,7 @@ fn file(text: &str) -> FileContent {
 fn fix(name: &str, old: &str, new: &str) -> (Fix, BTreeMap<TreePath, FileContent>) {
     let head = BTreeMap::from([(path(name), file(old))]);
     let merged = ChangeSet { changes: [(path(name), Change::Write(file(new)))].into() };
-    (Fix::new(merged, &head), head)
+    (Fix::new(merged, &head, None), head)
 }
 
 /// The text that a variant gives the only file; the old one where it does not change it.
@@ -91,6 +91,28 @@ fn near_misses_take_the_fix_away_and_drops_a_part_of_it() {
         made.iter().filter(|variant| variant.class == Class::NearMiss).map(|variant| variant.name.as_str()).collect();
     assert_eq!(near, [COMMENT_ONLY, FIX_AS_COMMENT]);
     assert_eq!(controls(&fix, None, None, &languages, 5).1, Spot::Unknown);
+}
+
+#[test]
+fn what_others_did_on_the_main_branch_is_no_part_of_the_fix() {
+    let far = "\n".repeat(12);
+    let text = |f: &str, g: &str, h: &str| format!("def f():\n{f}{far}def g():\n{g}{far}def h():\n{h}");
+    let (one, two, more) = ("    return 1\n", "    return 2\n", "    log()\n    return 1\n");
+    // The pull request brought a log line into f, and the fix changes g and takes that line out. Others changed h.
+    let (base, head) = (text(one, one, one), text(more, one, one));
+    let (before, landed) = (text(one, one, two), text(one, two, two));
+    let files = |text: &str| BTreeMap::from([(path("a.py"), file(text))]);
+    let mut merged = ChangeSet { changes: [(path("a.py"), Change::Write(file(&landed)))].into() };
+    merged.changes.insert(path("b.py"), Change::Write(file("theirs\n")));
+    let mut origins = Origins { base: files(&base), before: files(&before) };
+    origins.before.insert(path("b.py"), file("theirs\n"));
+    let fix = Fix::new(merged.clone(), &files(&head), Some(&origins));
+    assert_eq!(fix.own, [path("a.py")].into());
+    let edit = &fix.edits[0];
+    let places: Vec<usize> = edit.hunks.iter().map(|hunk| hunk.old.start).collect();
+    assert_eq!((edit.changes.len(), places), (3, vec![1, 17]));
+    assert_eq!(edit.without(&edit.hunks.iter().collect::<Vec<_>>()), text(more, one, two));
+    assert_eq!(Fix::new(merged, &files(&head), None).edits[0].hunks.len(), 3);
 }
 
 #[test]

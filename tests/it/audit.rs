@@ -198,6 +198,7 @@ fn each_oracle_gets_the_card_that_it_deserves() {
 
     let child = card(&result, "child");
     assert_eq!(child["text_only"], Value::Null);
+    assert_eq!((&child["fix_lines"]["executed"], &child["mutants"]["lines"]), (&Value::Null, &json!("changed")));
     assert!(child["text_only_unknown"].as_str().unwrap().contains("subprocess.Popen"), "{child:#}");
 
     let green = card(&result, "green");
@@ -215,7 +216,7 @@ fn each_oracle_gets_the_card_that_it_deserves() {
     let folder = stand.place.join("redgreen-audits");
     let blob = walkdir::WalkDir::new(&folder).into_iter().map(Result::unwrap).find(|e| e.file_name() == digest).unwrap();
     let patch = fs_err::read_to_string(blob.path()).unwrap();
-    assert!(patch.lines().any(|line| line.starts_with("+    #") && line.ends_with("result = high")), "{patch}");
+    assert!(patch.lines().any(|line| line.starts_with("+        #") && line.ends_with("result = high")), "{patch}");
 
     // Again: nothing is run, and the same is said.
     let again = stand.audit(&["--json"]).exits(0);
@@ -241,7 +242,7 @@ fn thresholds_decide_and_people_get_cards() {
     assert_eq!(lines.iter().filter(|line| line.ends_with("  keep")).count(), 5, "{}", ran.stdout);
     assert!(ran.stdout.contains("  runs         nothing of the project: text-only\n"), "{}", ran.stdout);
     assert!(ran.stdout.contains("  flaky        not known\n"), "{}", ran.stdout);
-    assert!(ran.stdout.contains("\npass on the fix as a comment"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("\n pass on the fix as a comment"), "{}", ran.stdout);
 
     fs_err::write(&file, lenient.replace("flaky = true", "flaky = 1")).unwrap();
     let refused = stand.audit(&options).exits(2);

@@ -11,11 +11,11 @@ use super::run::Shop;
 use super::shown::patch;
 use super::steady;
 use crate::engine::Event;
-use crate::model::{CommentId, ErrorKind, Framework, Instance, Outcome};
+use crate::model::{CommentId, ErrorKind, Framework, Instance, Outcome, VerdictReason};
 use crate::oracle::{self, AuditSetting, Controls, Executes, Policy, TestId, Trace};
 use crate::repo::ChangeSet;
 use crate::stage::score::{Fitted, Made, Opened, OracleRecord, ScoreError, Unavailable};
-use crate::variants::{self, COMMENT_ONLY, Class, FIX_AS_COMMENT, Fix, Spot, Variant, WITHOUT_FILE, WITHOUT_NEAR};
+use crate::variants::{self, COMMENT_ONLY, Class, FIX_AS_COMMENT, Fix, Origins, Spot, Variant, WITHOUT_FILE, WITHOUT_NEAR};
 
 /// Names that stand among the controls, too.
 const NAMED: [&str; 4] = [COMMENT_ONLY, FIX_AS_COMMENT, WITHOUT_NEAR, WITHOUT_FILE];
@@ -143,7 +143,8 @@ pub(super) async fn audit_one(
         return Ok(finish(shop, card));
     };
     let bench = Bench { shop, opened, instance, comment, fitted };
-    let fix = Fix::new(merged.clone(), &opened.files);
+    let origins = opened.base_files().zip(opened.before.clone()).map(|(base, before)| Origins { base, before });
+    let fix = Fix::new(merged.clone(), &opened.files, origins.as_ref());
     let lines = tokio::task::block_in_place(|| FixLines::new(&fix, &shop.languages));
 
     let none = ChangeSet::default();
@@ -165,7 +166,10 @@ pub(super) async fn audit_one(
         merged: Some(std::slice::from_ref(&after.run.outcome)),
         before: bench.fitted.before(),
     };
-    let bad = oracle::check(&controls).map(|reason| reason.to_string());
+    let bad = oracle::check(&controls).map(|reason| match reason {
+        VerdictReason::Control(detail) => detail,
+        reason => reason.to_string(),
+    });
     for ran in [&after, &before] {
         card.controls.insert(ran.run.name.clone(), ran.run.outcome.clone());
     }
@@ -283,7 +287,8 @@ async fn traced(
         }
         Err(problem) => card.text_only_unknown = Some(problem),
     }
-    Ok(Some(trace).filter(|trace| trace.problem.is_none()))
+    // What ran in other processes, or after the tracer was gone, is not in it.
+    Ok(Some(trace).filter(|trace| trace.problem.is_none() && trace.children.is_empty()))
 }
 
 /// All variants of a fix for one oracle, within the budget.

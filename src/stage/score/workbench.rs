@@ -14,7 +14,7 @@ use super::state::State;
 use crate::engine::{Breaker, Event, Events, Scheduler, TaskId};
 use crate::model::{Arm, CommentId, InfraReason, Instance, MergedKind};
 use crate::oracle::{Plan, Policy, TestId};
-use crate::repo::{BaseTree, ChangeSet, FileContent, TreePath};
+use crate::repo::{BaseTree, Change, ChangeSet, FileContent, RepoError, TreePath, TreeReader};
 use crate::store::RunFolder;
 
 /// A place where instances are opened and oracles run on any state of their code.
@@ -32,6 +32,9 @@ pub struct Opened {
     pub files: BTreeMap<TreePath, FileContent>,
     /// What changes from the commit to review to the commit that the pull request began from; none where that is not known.
     pub base: Option<ChangeSet>,
+    /// The files at the merged change's paths just before it landed on the main branch; none where it did not, or that is
+    /// not known.
+    pub before: Option<BTreeMap<TreePath, FileContent>>,
 }
 
 /// An oracle that is ready to run.
@@ -92,11 +95,11 @@ impl Workbench {
             ready.merged.iter().flat_map(|state| state.changes.paths().cloned()).collect();
         let commented = comments.iter().filter_map(|id| instance.comment(id)).map(|comment| comment.path.as_str());
         paths.extend(commented.filter_map(|path| TreePath::new(path).ok()));
-        let (files, base) = {
+        let (files, base, before) = {
             let (shared, job) = (shared.clone(), job.clone());
             blocking(move || contents(&shared.services, &job.instance, &paths)).await?
         };
-        Ok(Opened { shared, job, ready, files, base })
+        Ok(Opened { shared, job, ready, files, base, before })
     }
 
     /// Whether the work is being stopped.
@@ -125,34 +128,55 @@ impl Workbench {
     }
 }
 
-/// The contents of some files of the commit to review, and the way to the base.
+type Files = BTreeMap<TreePath, FileContent>;
+
+/// The contents of some files of the commit to review, the way to the base, and the files before the merged commit.
 fn contents(
     services: &Services,
     instance: &Instance,
     paths: &[TreePath],
-) -> Result<(BTreeMap<TreePath, FileContent>, Option<ChangeSet>), Unavailable> {
+) -> Result<(Files, Option<ChangeSet>, Option<Files>), Unavailable> {
     let (repository, _held) = held::repository(services, &services.repositories, &instance.repo)?;
     let head = repository.resolve(instance.head_commit()).map_err(|e| of_repo(&e))?;
     let tree = repository.tree_of(&head).map_err(|e| of_repo(&e))?;
-    let mut files = BTreeMap::new();
-    for path in paths {
-        if let Some(file) = tree.read(path).map_err(|e| of_repo(&e))? {
-            files.insert(path.clone(), file);
+    let read = |tree: &TreeReader| {
+        let mut files = BTreeMap::new();
+        for path in paths {
+            if let Some(file) = tree.read(path)? {
+                files.insert(path.clone(), file);
+            }
         }
-    }
+        Ok::<_, RepoError>(files)
+    };
+    let files = read(&tree).map_err(|e| of_repo(&e))?;
     // The last commit of a branch came after other commits of the branch, which are no base.
     let on_main = matches!(instance.merged_kind, MergedKind::Merge | MergedKind::Squash);
     let merged = instance.merged_commit.as_deref().filter(|_| on_main);
     // A base that the mirror lacks is one control less, and no reason to stop.
     let base = repository.fork_point(&head, instance.base_commit.as_deref(), merged).ok().flatten();
     let base = base.and_then(|base| repository.changes_between(&head, &base).ok());
-    Ok((files, base.filter(|changes| !changes.is_empty())))
+    let before = merged.and_then(|merged| repository.first_parent(merged).ok().flatten());
+    let before = before.and_then(|before| read(&repository.tree_of(&before).ok()?).ok());
+    Ok((files, base.filter(|changes| !changes.is_empty()), before))
 }
 
 impl Opened {
     /// The merged change; none where no merged commit is known.
     pub fn merged(&self) -> Option<&ChangeSet> {
         self.ready.merged.as_ref().map(|state| &state.changes)
+    }
+
+    /// The files where the pull request began, at the paths of [`Opened::files`]; none where that is not known.
+    pub fn base_files(&self) -> Option<BTreeMap<TreePath, FileContent>> {
+        let base = self.base.as_ref()?;
+        let mut files = self.files.clone();
+        for (path, change) in &base.changes {
+            match change {
+                Change::Write(file) => files.insert(path.clone(), file.clone()),
+                Change::Remove => files.remove(path),
+            };
+        }
+        Some(files)
     }
 
     /// A state of the code: the commit to review with these changes.
