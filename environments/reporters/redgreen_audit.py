@@ -141,10 +141,15 @@ class Watch(object):
             self.known[key] = self.realpath(self.join(self.folder, name)) == self.test
         return self.known[key]
 
-    def comes_from_test(self, depth):
+    def comes_from_test(self, depth, imports):
+        """Whether the test stands behind what happens; with `imports` also where it is an import that it began."""
         frame = self.frame(depth)
         while frame is not None:
-            if self.is_test(frame.f_code.co_filename):
+            name = frame.f_code.co_filename
+            # pytest reads test modules of the tree itself when they are imported.
+            if not imports and (name.startswith("<frozen importlib") or name.endswith("/assertion/rewrite.py")):
+                return False
+            if self.is_test(name):
                 return True
             frame = frame.f_back
         return False
@@ -224,7 +229,7 @@ class Watch(object):
         if not self.active or event != "open" and event not in CHILDREN:
             return
         if event != "open":
-            if self.comes_from_test(2):
+            if self.comes_from_test(2, True):
                 self.children.add(event)
             return
         path, flags = arguments[0], arguments[2]
@@ -232,7 +237,7 @@ class Watch(object):
             path = path.decode("utf-8", "replace")
         if not isinstance(path, str) or isinstance(flags, int) and flags & 3:
             return
-        if self.frame(1).f_code.co_filename.startswith("<frozen importlib") or not self.comes_from_test(2):
+        if not self.comes_from_test(2, False):
             return
         full = self.realpath(path)
         root = self.roots[0][0]
@@ -318,6 +323,8 @@ def shift_clocks(seconds):
     real_date, real_time = datetime.date, datetime.datetime
 
     def like(real):
+        """A class for what was made by the real one, too: code that took that one earlier goes on using it."""
+
         class Like(type):
             def __instancecheck__(cls, thing):
                 return isinstance(thing, real)
@@ -327,12 +334,15 @@ def shift_clocks(seconds):
 
         return Like
 
-    Date = like(real_date)("date", (real_date,), {
-        "today": classmethod(lambda cls: real_date.fromtimestamp(time.time())),
-    })
-    Time = like(real_time)("datetime", (real_time,), {
-        "now": classmethod(lambda cls, tz=None: real_time.fromtimestamp(time.time(), tz)),
-        "utcnow": classmethod(lambda cls: real_time(1970, 1, 1) + datetime.timedelta(seconds=time.time())),
-        "today": classmethod(lambda cls: real_time.fromtimestamp(time.time())),
-    })
-    datetime.date, datetime.datetime = Date, Time
+    # With the real ones' names, under which they are found when something pickled is read.
+    named = {"__module__": "datetime"}
+    datetime.date = like(real_date)("date", (real_date,), dict(
+        named,
+        today=classmethod(lambda cls: cls.fromtimestamp(time.time())),
+    ))
+    datetime.datetime = like(real_time)("datetime", (real_time,), dict(
+        named,
+        now=classmethod(lambda cls, tz=None: cls.fromtimestamp(time.time(), tz)),
+        utcnow=classmethod(lambda cls: cls(1970, 1, 1) + datetime.timedelta(seconds=time.time())),
+        today=classmethod(lambda cls: cls.fromtimestamp(time.time())),
+    ))

@@ -14,6 +14,7 @@ const FILES: [(&str, &str); 3] = [
     ("python.toml", include_str!("../../environments/variants/python.toml")),
     ("rust.toml", include_str!("../../environments/variants/rust.toml")),
 ];
+const PLAIN: (&str, &str) = ("plain.toml", include_str!("../../environments/variants/plain.toml"));
 const SCHEMA: u32 = 1;
 
 /// A definition that cannot be read.
@@ -87,6 +88,22 @@ struct Mutation {
 #[derive(Debug)]
 pub struct Languages {
     all: Vec<Language>,
+    plain: Vec<Plain>,
+}
+
+/// Files that have comments and no grammar here.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Plain {
+    comment: String,
+    extensions: Vec<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PlainFile {
+    schema: u32,
+    plain: Vec<Plain>,
 }
 
 /// One grammar with its queries.
@@ -142,7 +159,13 @@ impl Languages {
         for (name, text) in FILES {
             all.extend(parse(name, text)?);
         }
-        Ok(Self { all })
+        let (name, text) = PLAIN;
+        let broken = |problem: String| DefinitionError { file: name.to_owned(), problem };
+        let file: PlainFile = toml::from_str(text).map_err(|error| broken(error.to_string()))?;
+        if file.schema != SCHEMA {
+            return Err(broken(format!("schema {} is not known, only {SCHEMA}", file.schema)));
+        }
+        Ok(Self { all, plain: file.plain })
     }
 
     pub(super) fn of(&self, path: &TreePath) -> Option<&Language> {
@@ -152,7 +175,15 @@ impl Languages {
 
     /// What begins a comment in this file; `None` where its language is not known.
     pub fn comment(&self, path: &TreePath) -> Option<&str> {
-        self.of(path).map(|language| language.comment.as_str())
+        self.of(path).map(|language| language.comment.as_str()).or_else(|| self.plain(path))
+    }
+
+    /// The same for files that have comments and no grammar here.
+    fn plain(&self, path: &TreePath) -> Option<&str> {
+        let path = Path::new(path.as_path());
+        let ending = path.extension().or(path.file_name())?.to_str()?;
+        let knows = |plain: &&Plain| plain.extensions.iter().any(|extension| extension == ending);
+        self.plain.iter().find(knows).map(|plain| plain.comment.as_str())
     }
 
     /// Whether `after` has syntax errors that `before` has not.
@@ -173,8 +204,12 @@ impl Languages {
         comment: &[String],
     ) -> Option<String> {
         const TRIES: usize = 60;
-        let language = self.of(path)?;
-        let before = Tree::new(language, text)?;
+        // Without a grammar nothing can be proven, and the first place is taken.
+        let language = self.of(path);
+        let before = match language {
+            Some(language) => Some(Tree::new(language, text)?),
+            None => None,
+        };
         let lines = super::fix::lines(text);
         (at.saturating_sub(TRIES)..=at.min(lines.len())).rev().find_map(|at| {
             let next = lines.get(at).copied().unwrap_or_default();
@@ -192,7 +227,11 @@ impl Languages {
                 out.push('\n');
             }
             out.push_str(&lines[at..].concat());
-            before.is_same(&Tree::new(language, &out)?, |a, b| a == b).then_some(out)
+            let is_same = match (language, &before) {
+                (Some(language), Some(before)) => before.is_same(&Tree::new(language, &out)?, |a, b| a == b),
+                _ => true,
+            };
+            is_same.then_some(out)
         })
     }
 }
@@ -265,6 +304,10 @@ mod tests {
         let names = ["a.py", "a.js", "a.ts", "a.tsx", "a.rs"].map(|name| TreePath::new(name).unwrap());
         assert!(names.iter().all(|path| languages.comment(path).is_some()));
         assert!(languages.comment(&TreePath::new("README.md").unwrap()).is_none());
+        let plain = ["a/b.yml", "Dockerfile"].map(|name| TreePath::new(name).unwrap());
+        assert!(plain.iter().all(|path| languages.comment(path) == Some("#")));
+        let with = languages.with_comment(&plain[0], "a: 1\nb: 2\n", 1, "#", &["note".to_owned()]);
+        assert_eq!(with.as_deref(), Some("a: 1\n# note\nb: 2\n"));
     }
 
     #[test]

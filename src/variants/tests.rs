@@ -1,10 +1,14 @@
 //! Variants of small fixes against what was written down by hand.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use super::*;
 use crate::model::Comment;
 use crate::repo::{Change, ChangeSet, FileContent, FileMode, TreePath};
+
+/// Compiling all queries takes its time.
+static LANGUAGES: LazyLock<Languages> = LazyLock::new(|| Languages::built_in().unwrap());
 
 fn path(text: &str) -> TreePath {
     TreePath::new(text).unwrap()
@@ -38,9 +42,9 @@ fn comment(line: Option<u64>, hunk: Option<&str>) -> Comment {
 }
 
 fn rewritten(name: &str, old: &str, new: &str, way: &str) -> Option<String> {
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     let (fix, _) = fix(name, old, new);
-    rewrites(&fix, &languages).iter().find(|variant| variant.name == way).map(|variant| text_of(variant, old))
+    rewrites(&fix, languages).iter().find(|variant| variant.name == way).map(|variant| text_of(variant, old))
 }
 
 #[test]
@@ -64,9 +68,9 @@ fn near_misses_take_the_fix_away_and_drops_a_part_of_it() {
     let old = format!("def f():\n    return 1\n{far}def g():\n    return 1\n");
     let new = format!("def f():\n    return 2\n{far}def g():\n    return 2\n");
     let (fix, head) = fix("a.py", &old, &new);
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     let place = place(&comment(Some(2), None), &head).unwrap();
-    let (made, spot) = controls(&fix, Some(&place), head.get(&path("a.py")), &languages, 5);
+    let (made, spot) = controls(&fix, Some(&place), head.get(&path("a.py")), languages, 5);
     assert_eq!(spot, Spot::Lines);
     let names: Vec<(&str, Class)> = made.iter().map(|variant| (variant.name.as_str(), variant.class)).collect();
     // Without the file there is no change at all, which is the control `head`.
@@ -85,12 +89,12 @@ fn near_misses_take_the_fix_away_and_drops_a_part_of_it() {
 
     // Where only the file is known, nobody can say which hunk matters.
     let anywhere = Place { lines: None, ..place };
-    let (made, spot) = controls(&fix, Some(&anywhere), head.get(&path("a.py")), &languages, 5);
+    let (made, spot) = controls(&fix, Some(&anywhere), head.get(&path("a.py")), languages, 5);
     assert_eq!(spot, Spot::File);
     let near: Vec<&str> =
         made.iter().filter(|variant| variant.class == Class::NearMiss).map(|variant| variant.name.as_str()).collect();
     assert_eq!(near, [COMMENT_ONLY, FIX_AS_COMMENT]);
-    assert_eq!(controls(&fix, None, None, &languages, 5).1, Spot::Unknown);
+    assert_eq!(controls(&fix, None, None, languages, 5).1, Spot::Unknown);
 }
 
 #[test]
@@ -110,7 +114,7 @@ fn what_others_did_on_the_main_branch_is_no_part_of_the_fix() {
     assert_eq!(fix.own, [path("a.py")].into());
     let edit = &fix.edits[0];
     let places: Vec<usize> = edit.hunks.iter().map(|hunk| hunk.old.start).collect();
-    assert_eq!((edit.changes.len(), places), (3, vec![1, 17]));
+    assert_eq!((edit.changes.len(), places), (3, vec![1, 16]));
     assert_eq!(edit.without(&edit.hunks.iter().collect::<Vec<_>>()), text(more, one, two));
     assert_eq!(Fix::new(merged, &files(&head), None).edits[0].hunks.len(), 3);
 }
@@ -120,13 +124,13 @@ fn hunks_that_cannot_stand_alone_are_no_drops() {
     let far = "\n".repeat(12);
     let old = format!("x = (1)\n{far}y = 2\n");
     let new = format!("x = (1\n{far})\ny = 2\n");
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     let (both, _) = fix("a.py", &old, &new);
     assert_eq!(both.edits[0].hunks.len(), 2);
-    assert_eq!(controls(&both, None, None, &languages, 9).0, []);
+    assert_eq!(controls(&both, None, None, languages, 9).0, []);
     // Where no language is known, nobody can tell.
     let (both, _) = fix("a.txt", &old, &new);
-    assert_eq!(controls(&both, None, None, &languages, 9).0.len(), 2);
+    assert_eq!(controls(&both, None, None, languages, 9).0.len(), 2);
 }
 
 #[test]
@@ -187,11 +191,11 @@ fn only_names_that_are_local_for_certain_are_renamed() {
 
 #[test]
 fn mutants_are_of_the_lines_of_the_fix() {
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     let old = "def f(a):\n    \"\"\"x\"\"\"\n    return a == 1\n";
     let new = "def f(a):\n    \"\"\"y\"\"\"\n    if a > 2 and a:\n        raise E('m')\n    return a == 1\n";
     let (fix, _) = fix("a.py", old, new);
-    let (made, count) = mutants(&fix, &languages, &|_, _| true, 1, 100);
+    let (made, count) = mutants(&fix, languages, &|_, _| true, 1, 100);
     let mut texts: Vec<String> = made
         .iter()
         .map(|mutant| text_of(mutant, old))
@@ -209,17 +213,17 @@ fn mutants_are_of_the_lines_of_the_fix() {
     ];
     assert_eq!((texts, count), (wanted.map(str::to_owned).to_vec(), 7));
     // The same seed draws the same ones, and fewer of them are the first ones.
-    let (few, _) = mutants(&fix, &languages, &|_, _| true, 1, 3);
+    let (few, _) = mutants(&fix, languages, &|_, _| true, 1, 3);
     assert_eq!(few, made[..3]);
-    assert_ne!(mutants(&fix, &languages, &|_, _| true, 2, 3).0, few);
-    let (of_line, _) = mutants(&fix, &languages, &|_, line| line == 3, 1, 100);
+    assert_ne!(mutants(&fix, languages, &|_, _| true, 2, 3).0, few);
+    let (of_line, _) = mutants(&fix, languages, &|_, line| line == 3, 1, 100);
     assert_eq!(of_line.len(), 2);
     assert!(of_line.iter().all(|mutant| mutant.about.contains("at line 4 of a.py")));
 }
 
 #[test]
 fn every_language_has_mutants() {
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     for (name, new, least) in [
         ("a.js", "function f(a) {\n  if (a > 1 && a) { g(a); }\n  return a + 1;\n}\n", 8),
         ("a.ts", "function f(a: number): number {\n  if (a > 1) { throw a; }\n  return a + 1;\n}\n", 6),
@@ -227,18 +231,18 @@ fn every_language_has_mutants() {
         ("a.rs", "fn f(a: i32) -> i32 {\n    if a > 1 { g(a); }\n    a + 1\n}\n", 6),
     ] {
         let (fix, _) = fix(name, "\n", new);
-        let (made, _) = mutants(&fix, &languages, &|_, _| true, 1, 100);
+        let (made, _) = mutants(&fix, languages, &|_, _| true, 1, 100);
         assert!(made.len() >= least, "{name}: {made:#?}");
     }
 }
 
 #[test]
 fn lines_of_code_are_told_from_others() {
-    let languages = Languages::built_in().unwrap();
+    let languages = &*LANGUAGES;
     let new = "def f(a):\n    '''Says\n    something.'''\n    # why\n\n    x = g(a,\n          b)\n    if (x or\n            a):\n        y()\n";
     let edit = Edit::new(&path("a.py"), "\n", new).unwrap();
     let found: Vec<(usize, usize)> =
-        code_lines(&edit, &languages).iter().map(|code| (code.line, code.statement)).collect();
+        code_lines(&edit, languages).iter().map(|code| (code.line, code.statement)).collect();
     assert_eq!(found, [(0, 0), (5, 5), (6, 5), (7, 7), (8, 7), (9, 9)]);
-    assert_eq!(code_lines(&Edit::new(&path("a.txt"), "", "a\n").unwrap(), &languages), []);
+    assert_eq!(code_lines(&Edit::new(&path("a.txt"), "", "a\n").unwrap(), languages), []);
 }
