@@ -22,3 +22,4 @@ pub mod report;
 pub mod sandbox;
 pub mod stage;
 pub mod store;
+pub mod variants;

@@ -72,6 +72,16 @@ def open_channel():
     return send
 
 
+def open_audit():
+    """What an audited run does beside an ordinary one; None for an ordinary one."""
+    if "REDGREEN_AUDIT" not in os.environ:
+        return None
+    import redgreen_audit
+
+    sys.modules.pop("redgreen_audit")
+    return redgreen_audit.wanted()
+
+
 def hide_the_reporter():
     """Takes this module, and what was started as `__main__`, off the places where everybody finds modules."""
     sys.modules.pop(__name__, None)

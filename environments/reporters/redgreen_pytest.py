@@ -91,6 +91,7 @@ def make_plugin(pytest, common, send):
 
     class Reporter(object):
         def __init__(self):
+            self.audit = None
             self.errors = {}
             self.phases = {}
             self.files = set()
@@ -189,6 +190,8 @@ def make_plugin(pytest, common, send):
                     send("odd", message="no canaries can be made here: " + common.text_of(error))
             yield
             others = [item for item in items if item not in self.pair]
+            if self.audit is not None:
+                others = self.audit.order(others)
             if not others:
                 self.pair, self.roles = [], {}
             items[:] = others + self.pair
@@ -259,6 +262,7 @@ def make_plugin(pytest, common, send):
 def main(common):
     send = common.open_channel()
     folder = os.path.realpath(os.getcwd())  # the tests may go elsewhere, and remove it
+    audit = common.open_audit()
     sys.path.pop(0)
     late = common.late_path()
     pytest = load_pytest(late)
@@ -270,7 +274,12 @@ def main(common):
     originals = common.Originals([(pytest, "raises"), (pytest, "fail"), (pytest, "approx"), (raising, "__exit__")])
     common.hide_the_reporter()
     before = set(sys.modules)
+    if audit is not None:
+        plugin.audit = audit
+        audit.begin(folder, sys.argv[-1])
     code = pytest.main(sys.argv[1:], plugins=[plugin])
+    if audit is not None:
+        audit.end(send)
     replaced = originals.replaced()
     if replaced:
         send("odd", message="replaced while the tests ran: " + ", ".join(replaced))

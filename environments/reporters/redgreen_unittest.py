@@ -128,6 +128,12 @@ def load(path):
     return module
 
 
+def in_order(suite, audit):
+    """The suite with the tests of each class, and the classes, in the audit's order; fixtures stay where they belong."""
+    parts = [in_order(part, audit) if isinstance(part, unittest.TestSuite) else part for part in suite]
+    return unittest.TestSuite(audit.order(parts))
+
+
 def run_canaries(common, result, module_name):
     """Runs the two canaries as a test case of their own, in an order that nobody can foresee."""
     canaries = common.Canaries(result.send, lambda: common.plain_means() + common.unittest_means(), common.Assertion)
@@ -153,12 +159,15 @@ def main(common):
     test = os.path.realpath(path)
     sys.argv[:] = [path]
     originals = common.Originals()
+    audit = common.open_audit()
     common.hide_the_reporter()
     # As `python -m unittest` does: the current directory comes first, not this script's.
     late = common.late_path()
     sys.path[:] = [os.getcwd()] + late + sys.path[1:]
     send("start", framework="unittest", python="%d.%d.%d" % sys.version_info[:3])
     before = set(sys.modules)
+    if audit is not None:
+        audit.begin(folder, path)
     try:
         module = load(path)
     except unittest.SkipTest:
@@ -177,10 +186,14 @@ def main(common):
         result = Result(common, send, module.__name__)
         suite = unittest.defaultTestLoader.loadTestsFromModule(module)
         some = suite.countTestCases() > 0
+        if audit is not None:
+            suite = in_order(suite, audit)
         suite.run(result)
         if some:
             run_canaries(common, result, module.__name__)
         code = 1 if result.bad else 0 if result.seen else 5
+    if audit is not None:
+        audit.end(send)
     replaced = originals.replaced()
     if replaced:
         send("odd", message="replaced while the tests ran: " + ", ".join(replaced))

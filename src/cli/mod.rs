@@ -1,5 +1,6 @@
 //! One file a verb: arguments → library call → exit code. The only room that prints or reads environment variables.
 
+mod audit;
 mod bounds;
 mod check;
 mod common;
@@ -63,6 +64,7 @@ enum Verb {
     LeakCheck(Box<leak_check::Args>),
     Snapshot(snapshot::Args),
     Score(Box<score::Args>),
+    Audit(Box<audit::Args>),
     Report(report::Args),
     Diff(diff::Args),
     Rerun(Box<rerun::Args>),
@@ -130,6 +132,7 @@ pub fn main() -> ExitCode {
         Verb::LeakCheck(args) => leak_check::run(*args),
         Verb::Snapshot(args) => snapshot::run(args),
         Verb::Score(args) => score::run(*args),
+        Verb::Audit(args) => audit::run(*args),
         Verb::Report(args) => report::run(args),
         Verb::Diff(args) => diff::run(args),
         Verb::Rerun(args) => rerun::run(*args),

@@ -2,9 +2,9 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 16] = [
-    "label", "synth", "validate", "audit", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics",
-    "stats", "mine", "submit", "worker", "merge",
+const PLANNED: [&str; 15] = [
+    "label", "synth", "validate", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics", "stats",
+    "mine", "submit", "worker", "merge",
 ];
 
 /// The error for a word that is no verb.

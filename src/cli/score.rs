@@ -117,7 +117,7 @@ pub(super) fn parse_slice(text: &str) -> Result<(usize, Option<usize>), String> 
     }
 }
 
-fn parse_number(text: &str, most: u32) -> Result<u32, String> {
+pub(super) fn parse_number(text: &str, most: u32) -> Result<u32, String> {
     let number: Option<u32> = text.trim().parse().ok().filter(|n| (1..=most).contains(n));
     number.ok_or_else(|| format!("`{text}` is no number from 1 to {most}"))
 }
@@ -135,7 +135,7 @@ pub(super) fn parse_jobs(text: &str) -> Result<u32, String> {
     parse_number(text, 4096)
 }
 
-fn parse_repeat(text: &str) -> Result<u32, String> {
+pub(super) fn parse_repeat(text: &str) -> Result<u32, String> {
     parse_number(text, 100)
 }
 
@@ -415,11 +415,16 @@ fn put_tests(run: &RunFolder, roster: &score::Roster, bench: &Path) -> Result<()
 
 /// `redgreen-runs/<name>-<n>`, the first number that is free.
 fn fresh_folder(parent: &Path, name: &str) -> PathBuf {
+    let safe = safe_name(name);
+    (1..).map(|n| parent.join(format!("{safe}-{n}"))).find(|p| !p.exists()).unwrap_or_else(|| parent.join(safe))
+}
+
+/// A benchmark's name as part of a folder's.
+pub(super) fn safe_name(name: &str) -> String {
     let safe: String =
         name.chars().map(|c| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '-' }).collect();
     let safe = safe.trim_start_matches('.');
-    let safe = if safe.is_empty() { "run" } else { safe };
-    (1..).map(|n| parent.join(format!("{safe}-{n}"))).find(|p| !p.exists()).unwrap_or_else(|| parent.join(safe))
+    if safe.is_empty() { "run".to_owned() } else { safe.to_owned() }
 }
 
 fn execute(
@@ -486,7 +491,7 @@ fn execute(
 }
 
 /// Why rows are infra, where the logs are, and what helps.
-fn tell_infra(printer: &Printer, summary: &score::Summary, run: &RunFolder) {
+pub(super) fn tell_infra(printer: &Printer, summary: &score::Summary, run: &RunFolder) {
     for (cause, count) in &summary.infra_reasons {
         printer.note(&format!("  infra, {}: {}: {}", counted(*count, "row"), cause.class, one_line(&cause.detail)));
         if let Some(log) = &cause.log {

@@ -22,6 +22,7 @@ enum Event {
     Canary { role: Role, status: Status, message: Option<String> },
     Odd { message: String },
     Crashed {},
+    Audit { text: String },
     End { tests: usize, exit: Option<i32>, project: Option<bool> },
 }
 
@@ -124,6 +125,11 @@ fn take(report: &mut Report, event: Event, at_start: &mut bool, code: i32) -> Re
         }
         Event::Odd { message } => return Err(message),
         Event::Crashed {} => report.crashed = true,
+        Event::Audit { .. } if report.trace.is_some() => return Err("a second audit".to_owned()),
+        Event::Audit { text } => {
+            let trace = serde_json::from_str(&text).map_err(|error| format!("no trace: {error}"))?;
+            report.trace = Some(trace);
+        }
         Event::End { tests, exit, project } => {
             report.complete = true;
             report.ran_project = project;
@@ -185,6 +191,22 @@ mod tests {
         }
         assert!(parse(GOOD.as_bytes(), 0, 0).odd.unwrap().contains("exit code"));
         assert!(parse(GOOD.as_bytes(), 7, 1).odd.unwrap().contains("cut off"));
+    }
+
+    #[test]
+    fn a_trace_is_read_once_and_must_be_one() {
+        let end = GOOD.lines().last().unwrap();
+        let tests = GOOD.replace(&format!("{end}\n"), "");
+        let text = r#"{\"loaded\":[\"a.py\"],\"loaded_files\":1,\"called_functions\":2,\"lines\":{\"a.py\":[[1,3]]}}"#;
+        let audit = format!("{{\"event\":\"audit\",\"text\":\"{text}\"}}\n");
+        let report = parse(format!("{tests}{audit}{end}\n").as_bytes(), 0, 1);
+        assert_eq!(report.odd, None);
+        let trace = report.trace.unwrap();
+        assert!(trace.called_functions == 2 && trace.ran("a.py", 3) && !trace.ran("a.py", 4));
+        let twice = parse(format!("{tests}{audit}{audit}{end}\n").as_bytes(), 0, 1);
+        assert!(twice.odd.unwrap().contains("second audit"));
+        let none = parse(format!("{tests}{}{end}\n", audit.replace("loaded_files", "x")).as_bytes(), 0, 1);
+        assert!(none.odd.unwrap().contains("no trace"));
     }
 
     #[test]

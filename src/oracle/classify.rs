@@ -11,6 +11,7 @@ use super::framework::ResultKind;
 use super::plan::Plan;
 use super::policy::Policy;
 use super::report::{Report, TestId, TestResult, TestStatus};
+use super::trace::Trace;
 use super::run::{RunEvidence, is_good};
 use super::{channel, junit, libtest, tap};
 
@@ -49,6 +50,8 @@ pub struct Classified {
     pub channel: Channel,
     /// Whether the oracle never loaded the project's code; `None` where that was not measured.
     pub text_only: Option<bool>,
+    /// What was seen of the project's code, where the run was traced.
+    pub trace: Option<Trace>,
 }
 
 impl Classified {
@@ -61,6 +64,7 @@ impl Classified {
             first_line: None,
             channel,
             text_only: None,
+            trace: None,
         }
     }
 
@@ -151,6 +155,7 @@ fn classify_run(plan: &Plan, evidence: &RunEvidence, expected: Option<&[TestId]>
     let outcome = judge(&report, code, Fit::of(plan.result), expected);
     classified.message = message_of(&report, &outcome);
     classified.text_only = report.ran_project.map(|ran| !ran);
+    classified.trace.clone_from(&report.trace);
     classified.seen = report.seen().cloned().collect();
     classified.outcome = outcome;
 }

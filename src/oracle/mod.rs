@@ -19,6 +19,7 @@ mod reporters;
 mod run;
 mod seal;
 mod tap;
+mod trace;
 
 pub use canary::CanaryRun;
 pub use classify::{Channel, Classified, classify};
@@ -29,6 +30,7 @@ pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
 pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
+pub use trace::{AUDIT_VARIABLE, AuditSetting, Executes, Trace};
 pub use run::{Rebuilt, RunEvidence, Subject, is_oracle_run, rebuild, run_once, run_rebuilt};
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::ErrorKind;
 
+use super::trace::Trace;
+
 /// The id of one test inside an oracle, as its framework names it, without the file's part.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -119,6 +121,8 @@ pub struct Report {
     pub odd: Option<String>,
     /// Whether the run loaded the project's own code; `None` where that was not measured.
     pub ran_project: Option<bool>,
+    /// What was seen of the project's code, where the run was traced.
+    pub trace: Option<Trace>,
 }
 
 impl Report {

@@ -10,9 +10,10 @@ use super::error::OracleError;
 /// Where the reporters lie inside a sandbox.
 pub const REPORTERS: &str = "/run/redgreen/reporters";
 
-const FILES: [(&str, &str); 6] = [
+const FILES: [(&str, &str); 7] = [
     ("redgreen_canary.rs", include_str!("../../environments/reporters/redgreen_canary.rs")),
     ("redgreen_common.py", include_str!("../../environments/reporters/redgreen_common.py")),
+    ("redgreen_audit.py", include_str!("../../environments/reporters/redgreen_audit.py")),
     ("redgreen_node.mjs", include_str!("../../environments/reporters/redgreen_node.mjs")),
     ("redgreen_node_tests.mjs", include_str!("../../environments/reporters/redgreen_node_tests.mjs")),
     ("redgreen_pytest.py", include_str!("../../environments/reporters/redgreen_pytest.py")),

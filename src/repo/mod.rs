@@ -5,6 +5,7 @@
 mod base;
 mod beside;
 mod changes;
+mod difference;
 mod error;
 mod gitdir;
 mod handout;
@@ -27,6 +28,7 @@ mod write;
 pub use base::{BaseTree, EntryKind, MemoryTree};
 pub use beside::renew_beside;
 pub use changes::{Change, ChangeSet, FileContent, FileMode};
+pub use difference::{LineChange, line_changes, show_change};
 pub use error::RepoError;
 pub use handout::{HandOut, HandOutError};
 pub use patch::{

@@ -43,6 +43,36 @@ impl Repository {
         Ok(past)
     }
 
+    /// A commit's first parent: for a commit of the main branch, what was there before it.
+    ///
+    /// # Errors
+    /// When the commit is missing.
+    pub fn first_parent(&self, commit: &str) -> Result<Option<String>, RepoError> {
+        let git = self.git()?;
+        Ok(self.commit(&git, commit)?.parent_id(0).ok().map(|id| id.to_string()))
+    }
+
+    /// The commit from which a pull request with this head began: its last common commit with `base`, or else with what
+    /// `merged`, a commit of the main branch, came after. `None` where that is the head itself, or nothing common is there.
+    ///
+    /// # Errors
+    /// When a commit is missing, or the history cannot be read.
+    pub fn fork_point(&self, head: &str, base: Option<&str>, merged: Option<&str>) -> Result<Option<String>, RepoError> {
+        let git = self.git()?;
+        let head = self.resolve_oid(&git, head)?;
+        let before = match (base, merged) {
+            (Some(base), _) => Some(self.resolve_oid(&git, base)?),
+            (None, Some(merged)) => self.commit(&git, merged)?.parent_id(0).ok(),
+            (None, None) => None,
+        };
+        let Some(before) = before else { return Ok(None) };
+        match git.merge_base(before, head) {
+            Ok(id) => Ok((id != head).then(|| id.to_string())),
+            Err(e) if e.code() == ErrorCode::NotFound => Ok(None),
+            Err(e) => Err(self.failed("find the common history")(e)),
+        }
+    }
+
     /// The commit up to which history comes before `head`: `base` where it is an ancestor, else their merge base.
     pub(super) fn base_of(&self, git: &git2::Repository, base: Oid, head: Oid) -> Result<Oid, RepoError> {
         let merge_base = match git.merge_base(base, head) {

@@ -1,5 +1,6 @@
 //! Events and verdicts → terminal, JSON, Markdown, HTML, JUnit XML, CSV. Nothing here runs anything.
 
+pub mod audit;
 mod build;
 pub mod compare;
 pub mod compare_text;

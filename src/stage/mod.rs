@@ -1,5 +1,6 @@
 //! One room a stage; each = plan tasks → run → record.
 
+pub mod audit;
 pub mod filter;
 pub mod import;
 pub mod score;

@@ -9,6 +9,7 @@ use redgreen::llm::Call;
 use redgreen::model::{
     Attrition, BenchManifest, EnvironmentSpec, FilterRow, Instance, RecordedVerdict, Review, Revision, WirePrediction,
 };
+use redgreen::stage::audit::Thresholds;
 use redgreen::store::RunManifest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -19,6 +20,7 @@ use crate::support::{Place, Ran, binary, root};
 const PAGES: [&str; 10] = [
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/AUDIT.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
     "docs/HOSTILE.md",
@@ -141,6 +143,15 @@ fn the_example_of_a_definition_is_read() {
     fs_err::write(folder.path().join("perl.toml"), &shown[0].1).unwrap();
     let definitions = Definitions::load(&[folder.path().to_owned()]).unwrap();
     assert_eq!(definitions.get("pl").unwrap().name, "perl");
+}
+
+/// The thresholds that docs/AUDIT.md shows are the built-in ones.
+#[test]
+fn the_example_of_thresholds_is_read() {
+    let text = page("docs/AUDIT.md");
+    let shown: Vec<_> = blocks(&text).into_iter().filter(|(info, _)| info == "toml thresholds").collect();
+    assert_eq!(shown.len(), 1);
+    assert_eq!(Thresholds::parse(&shown[0].1, "docs/AUDIT.md").unwrap(), Thresholds::built_in().unwrap());
 }
 
 /// The commands of a page, as words: what follows `redgreen` up to a pipe or redirection.

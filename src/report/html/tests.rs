@@ -94,6 +94,7 @@ fn run(folder: &std::path::Path) -> (RunFolder, Built) {
                 tests: json!([{"id": big, "status": NASTY}]),
                 passed: Vec::new(),
                 text_only: Some(true),
+                trace: None,
                 message: Some(big.clone()),
                 first_line: None,
                 channel: NASTY.to_owned(),

@@ -25,6 +25,7 @@ mod sit;
 mod state;
 mod survey;
 mod verdicts;
+mod workbench;
 
 pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
 pub use environment::{BuiltEnvironment, NotBuilt, build_environment, build_on_base};
@@ -41,3 +42,4 @@ pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary,
 pub use sit::{SitError, sit};
 pub use survey::{Look, Standing, Survey, TreeState, dockerfile, survey};
 pub use verdicts::{Scored, verdicts};
+pub use workbench::{Code, Fitted, Made, Opened, Workbench};

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::model::{Digest, Outcome};
-use crate::oracle::TestId;
+use crate::oracle::{TestId, Trace};
 use crate::sandbox::{End, Isolation};
 
 /// The name of the records' folder.
@@ -32,6 +32,9 @@ pub struct OracleRecord {
     pub passed: Vec<TestId>,
     /// Whether the oracle never loaded the project's code, where that was measured.
     pub text_only: Option<bool>,
+    /// What was seen of the project's code, where the run was traced.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trace: Option<Trace>,
     /// The first failing assertion's message.
     pub message: Option<String>,
     /// The first line of it as the framework's text output has it (pytest's first `E ` line without the mark).

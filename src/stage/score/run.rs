@@ -239,7 +239,7 @@ pub async fn score(
 }
 
 /// The scheduler, which waits when a disk that the run writes to has too little room.
-fn guarded(scheduler: Scheduler, disk: &DiskSettings, cache: &Path, run: &Path, events: &Events) -> Scheduler {
+pub(super) fn guarded(scheduler: Scheduler, disk: &DiskSettings, cache: &Path, run: &Path, events: &Events) -> Scheduler {
     if disk.min_free == 0 {
         return scheduler;
     }
@@ -250,7 +250,7 @@ fn guarded(scheduler: Scheduler, disk: &DiskSettings, cache: &Path, run: &Path, 
 }
 
 /// Closes the scheduler when the run's budget is used up.
-async fn close_after(budget: Duration, scheduler: Scheduler, events: Events) {
+pub(super) async fn close_after(budget: Duration, scheduler: Scheduler, events: Events) {
     tokio::time::sleep(budget).await;
     let detail = format!("{STOPPED}the run's budget of {} is used up", time(budget));
     if scheduler.close(Closed { class: InfraReason::Deadline, detail: detail.clone() }) {

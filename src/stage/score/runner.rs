@@ -14,7 +14,7 @@ use super::run::{InfraCause, ScoreError, Shared, Summary};
 use super::state::State;
 use crate::engine::{Event, TaskId, time};
 use crate::model::{CommentId, Digest, InfraReason, Oracle, Outcome, digest_bytes, digest_json};
-use crate::oracle::{self, Classified, Plan, Reporters, RunEvidence, TestConfiguration, TestId};
+use crate::oracle::{self, Classified, Plan, Policy, Reporters, RunEvidence, TestConfiguration, TestId};
 use crate::repo::TreePath;
 use crate::sandbox::{End, Exit, Limits};
 
@@ -75,6 +75,17 @@ impl Bound {
         ready: &Ready,
         comment: &CommentId,
     ) -> Result<Self, Unavailable> {
+        Self::under(shared, job, ready, comment, shared.settings.policy)
+    }
+
+    /// The same under another policy than the run's.
+    pub(super) fn under(
+        shared: &Shared,
+        job: &InstanceJob,
+        ready: &Ready,
+        comment: &CommentId,
+        policy: Policy,
+    ) -> Result<Self, Unavailable> {
         let environment = |detail: String| Unavailable::new(InfraReason::Environment, detail);
         let oracle = job
             .instance
@@ -96,7 +107,7 @@ impl Bound {
             &shared.services.frameworks,
             &shared.services.reporters,
             &ready.environment.tools,
-            settings.policy,
+            policy,
         )
         .map_err(|e| Unavailable::new(e.infra().unwrap_or(InfraReason::Environment), e.to_string()))?;
         let configuration = shared
@@ -109,7 +120,7 @@ impl Bound {
         let key = json!({
             "schema": RECORD_SCHEMA,
             "tool_version": env!("CARGO_PKG_VERSION"),
-            "policy": settings.policy.as_str(),
+            "policy": policy.as_str(),
             "head_tree": ready.tree,
             "environment": ready.environment.digest,
             "test": digest_bytes(&bytes),
@@ -133,6 +144,18 @@ impl Bound {
             key["limits"]["rebuild"] = json!(settings.rebuild_wall().as_secs_f64());
         }
         Ok(Self { oracle, plan, configuration, key })
+    }
+
+    /// The same oracle, run by another plan.
+    pub(super) fn with_plan(&self, plan: Plan) -> Self {
+        let mut key = self.key.clone();
+        key["plan"] = json!(plan);
+        Self { oracle: self.oracle.clone(), plan, configuration: self.configuration.clone(), key }
+    }
+
+    /// How it is run.
+    pub(super) fn plan(&self) -> &Plan {
+        &self.plan
     }
 
     /// The program that a run starts.
@@ -342,6 +365,7 @@ pub(super) fn record(
         passed: classified.passed_ids(),
         outcome: classified.outcome,
         text_only: classified.text_only,
+        trace: classified.trace,
         message: classified.message,
         first_line: classified.first_line,
         channel: classified.channel.as_str().to_owned(),

@@ -30,6 +30,7 @@ fn no_verb_lists_the_verbs() {
                    later than the commit to review
       score        Run every oracle on every revision in a clean sandbox, decide verdicts, report pass
                    rates per arm
+      audit        Ask of each oracle whether it measures the concern, or the wording of one fix
       report       Report a run from its records, or a benchmark's recorded verdicts. Runs nothing
       diff         Compare two runs: which verdicts differ, and why
       rerun        Repeat one oracle run of a run folder in a fresh sandbox, and compare it with what is

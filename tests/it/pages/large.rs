@@ -123,6 +123,7 @@ fn record(run: &RunFolder, at: usize, tool: usize, index: usize, passes: bool) -
         tests: json!([{"id": "Test::test_it", "status": if passes { "passed" } else { "failed" }}]),
         passed: Vec::new(),
         text_only: Some(false),
+        trace: None,
         message: (!passes).then(|| "AssertionError: 1 != 2".to_owned()),
         first_line: None,
         channel: "reporter".to_owned(),
