@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, binary, root};
 
-const PAGES: [&str; 10] = [
+const PAGES: &[&str] = &[
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/AUDIT.md",
