@@ -287,11 +287,11 @@ fn wrong_settings_are_said_before_anything_is_asked() {
         (vec!["--llm", "live", "--model", "m", "--base-url", "nowhere"], "no URL"),
         (vec!["--llm", "live", "--model", "m", "--base-url", "http://127.0.0.1:1", "--key-file", "gone"], "gone"),
         (vec!["--llm", "replay:gone.jsonl"], "gone.jsonl"),
+        (vec!["--llm", "tape"], "replay:FILE"),
         (
             vec!["--llm", "live", "--model", "odd", "--base-url", "http://127.0.0.1:1", "--budget", "usd=1"],
             "no price of `odd`",
         ),
-        (vec!["--llm", "tape"], "replay:FILE"),
     ] {
         let ran = place.run(&[&["filter", "bench", "--out", "out"][..], &words[..]].concat()).exits(2);
         assert!(ran.stderr.contains(said), "{words:?}: {}", ran.stderr);
