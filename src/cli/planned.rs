@@ -3,8 +3,8 @@
 use super::error::CliError;
 
 const PLANNED: [&str; 17] = [
-    "filter", "label", "prompt", "synth", "validate", "funnel", "freeze", "review", "revise", "compare",
-    "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
+    "filter", "label", "prompt", "synth", "validate", "funnel", "freeze", "review", "revise", "compare", "judge",
+    "metrics", "stats", "mine", "submit", "worker", "merge",
 ];
 
 /// The error for a word that is no verb.
