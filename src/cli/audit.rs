@@ -115,8 +115,7 @@ pub(super) fn run(args: Args) -> Outcome {
             .hint("use `--denominator valid`")
             .into());
     }
-    let selection =
-        Selection { instances: parse_globs(&args.instances)?, slice: args.slice, arms: None, denominator };
+    let selection = Selection { instances: parse_globs(&args.instances)?, slice: args.slice, arms: None, denominator };
     let plan = score::plan(&loaded.instances, &[], frozen, &[], &selection);
     let comments: usize = plan.instances.iter().map(|plan| plan.comments.len()).sum();
     let with_oracle = plan
@@ -144,13 +143,9 @@ pub(super) fn run(args: Args) -> Outcome {
     )?;
     common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
     let limits = limits(&args, &layers)?;
-    let settings =
-        score::Settings { policy, limits, redo: args.redo, bounds, disk, ..score::Settings::default() };
-    let budgets = Budgets {
-        per_oracle: usize::from(args.budget_per_oracle),
-        seed: args.seed,
-        repeats: args.repeat.unwrap_or(3),
-    };
+    let settings = score::Settings { policy, limits, redo: args.redo, bounds, disk, ..score::Settings::default() };
+    let budgets =
+        Budgets { per_oracle: usize::from(args.budget_per_oracle), seed: args.seed, repeats: args.repeat.unwrap_or(3) };
     let run = open_run(&args, &loaded, policy, denominator, &services.cache)?;
     printer.note(&format!("records: {}", run.root().display()));
     let work = Work { plan: &plan, loaded: &loaded, settings, services, budgets, thresholds, jobs };
@@ -239,12 +234,8 @@ fn open_run(
         .map_err(|e| CliError::from(e).hint("the folder can't be used; name another one with `--out`"))?;
     let there = run.manifest()?;
     if (&there.policy, &there.benchmark.name) != (&manifest.policy, &manifest.benchmark.name) {
-        let said = format!(
-            "`{}` is of benchmark `{}` and policy `{}`",
-            root.display(),
-            there.benchmark.name,
-            there.policy
-        );
+        let said =
+            format!("`{}` is of benchmark `{}` and policy `{}`", root.display(), there.benchmark.name, there.policy);
         return Err(CliError::usage(said).hint("name another folder with `--out`"));
     }
     run.put_sound_blob(&roster)?;

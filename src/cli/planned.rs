@@ -2,7 +2,7 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 15] = [
+const PLANNED: &[&str] = &[
     "label", "synth", "validate", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics", "stats",
     "mine", "submit", "worker", "merge",
 ];

@@ -11,8 +11,8 @@ use super::framework::ResultKind;
 use super::plan::Plan;
 use super::policy::Policy;
 use super::report::{Report, TestId, TestResult, TestStatus};
-use super::trace::Trace;
 use super::run::{RunEvidence, is_good};
+use super::trace::Trace;
 use super::{channel, junit, libtest, tap};
 
 /// How far a result can be believed.

@@ -30,8 +30,8 @@ pub use plan::{JUNIT_VARIABLE, OUTSIDE, Placement, Plan, plan};
 pub use policy::{Policy, PolicyParseError};
 pub use report::{TestId, TestResult, TestStatus};
 pub use reporters::{REPORTERS, Reporters};
-pub use trace::{AUDIT_VARIABLE, AuditSetting, Executes, Trace};
 pub use run::{Rebuilt, RunEvidence, Subject, is_oracle_run, rebuild, run_once, run_rebuilt};
+pub use trace::{AUDIT_VARIABLE, AuditSetting, Executes, Trace};
 
 #[cfg(test)]
 mod tests;

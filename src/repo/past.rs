@@ -57,7 +57,12 @@ impl Repository {
     ///
     /// # Errors
     /// When a commit is missing, or the history cannot be read.
-    pub fn fork_point(&self, head: &str, base: Option<&str>, merged: Option<&str>) -> Result<Option<String>, RepoError> {
+    pub fn fork_point(
+        &self,
+        head: &str,
+        base: Option<&str>,
+        merged: Option<&str>,
+    ) -> Result<Option<String>, RepoError> {
         let git = self.git()?;
         let head = self.resolve_oid(&git, head)?;
         let before = match (base, merged) {

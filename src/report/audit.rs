@@ -44,11 +44,14 @@ pub fn card(card: &Card) -> String {
     line("mutants", list(mutants, &card.mutants.survivors, "misses"));
     let differing = card.flakiness.iter().filter(|(_, outcomes)| outcomes.windows(2).any(|pair| pair[0] != pair[1]));
     let differing: Vec<String> = differing.map(|(name, outcomes)| format!("{name} ({})", words(outcomes))).collect();
-    line("flaky", match card.flaky {
-        Some(true) => format!("yes: {}", differing.join(", ")),
-        Some(false) => format!("no, by {}", counted(card.flakiness.len() as u64, "comparison")),
-        None => "not known".to_owned(),
-    });
+    line(
+        "flaky",
+        match card.flaky {
+            Some(true) => format!("yes: {}", differing.join(", ")),
+            Some(false) => format!("no, by {}", counted(card.flakiness.len() as u64, "comparison")),
+            None => "not known".to_owned(),
+        },
+    );
     out
 }
 
@@ -82,8 +85,12 @@ pub fn table(summary: &Summary) -> String {
         ("flaky", |row| row.flaky.to_string()),
         ("kept by the thresholds", |row| row.keep.to_string()),
     ];
-    let columns =
-        [("all", &summary.all), ("text-only", &summary.text_only), ("running", &summary.running), ("unknown", &summary.unknown)];
+    let columns = [
+        ("all", &summary.all),
+        ("text-only", &summary.text_only),
+        ("running", &summary.running),
+        ("unknown", &summary.unknown),
+    ];
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(std::iter::once("").chain(columns.iter().map(|(name, _)| *name)));
     for index in 1..=columns.len() {

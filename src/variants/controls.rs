@@ -41,7 +41,12 @@ pub fn controls(
             let neutral = [NEUTRAL.to_owned()];
             let text = languages.with_comment(&place.path, text, at, mark, &neutral);
             if let Some(text) = text {
-                add(Class::NearMiss, COMMENT_ONLY, "the commit to review with a comment in the commented file", write(text));
+                add(
+                    Class::NearMiss,
+                    COMMENT_ONLY,
+                    "the commit to review with a comment in the commented file",
+                    write(text),
+                );
             }
         }
         if let Some(edit) = fix.edit(&place.path)

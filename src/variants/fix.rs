@@ -201,9 +201,7 @@ fn hunks(changes: &[LineChange], own: &[bool]) -> Vec<Hunk> {
     let mut hunks: Vec<Hunk> = Vec::new();
     for (index, (change, _)) in changes.iter().zip(own).enumerate().filter(|(_, (_, own))| **own) {
         match hunks.last_mut() {
-            Some(hunk)
-                if hunk.changes.end == index && change.old.start.saturating_sub(hunk.old.end) <= JOINS =>
-            {
+            Some(hunk) if hunk.changes.end == index && change.old.start.saturating_sub(hunk.old.end) <= JOINS => {
                 hunk.changes.end = index + 1;
                 (hunk.old.end, hunk.new.end) = (change.old.end, change.new.end);
             }

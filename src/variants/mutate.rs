@@ -87,7 +87,8 @@ fn candidates<'f>(
         for captures in tree.matches(&mutation.query, tree.root()) {
             let Some((_, target)) = captures.iter().find(|(name, _)| name == "target") else { continue };
             let (line, range) = (target.start_position().row, target.byte_range());
-            let is_ignored = ignored.iter().any(|node| node.start_byte() <= range.start && range.end <= node.end_byte());
+            let is_ignored =
+                ignored.iter().any(|node| node.start_byte() <= range.start && range.end <= node.end_byte());
             if is_ignored || !edit.is_new(line) || !takes(&edit.path, line) {
                 continue;
             }
@@ -97,9 +98,9 @@ fn candidates<'f>(
                     Some(to) => to.clone(),
                     None => continue,
                 },
-                To::Text(template) => captures
-                    .iter()
-                    .fold(template.clone(), |text, (name, node)| text.replace(&format!("{{{name}}}"), tree.text_of(*node))),
+                To::Text(template) => captures.iter().fold(template.clone(), |text, (name, node)| {
+                    text.replace(&format!("{{{name}}}"), tree.text_of(*node))
+                }),
             };
             if to != was {
                 let operator = mutation.operator.clone();

@@ -27,7 +27,9 @@ pub(super) fn renamed(edit: &Edit, language: &Language) -> Option<String> {
         let texts = |nodes: Vec<Node<'_>>| nodes.into_iter().map(|node| tree.text_of(node)).collect::<BTreeSet<_>>();
         let kept = texts(tree.captured(&queries.kept, scope, "name"));
         let mut bound = texts(tree.captured(&queries.bound, body, "name"));
-        bound.retain(|name| !kept.contains(name) && !name.starts_with('_') && !edit.new.contains(&format!("{name}{ENDING}")));
+        bound.retain(|name| {
+            !kept.contains(name) && !name.starts_with('_') && !edit.new.contains(&format!("{name}{ENDING}"))
+        });
         let other: BTreeSet<usize> = tree.captured(&queries.other, body, "name").iter().map(Node::id).collect();
         for node in tree.captured(&queries.identifiers, body, "name") {
             let name = tree.text_of(node);

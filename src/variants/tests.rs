@@ -143,8 +143,10 @@ fn rewrites_change_the_text_and_nothing_else() {
     assert_eq!(to("quotes").as_deref(), Some("x = f(a, [1, 2], \"b\", \"it's\", key=\"c\")\n"));
     assert_eq!(to("joined-lines"), None);
     assert_eq!(rewritten("a.py", old, broken, "joined-lines").as_deref(), Some(new));
-    assert_eq!(rewritten("a.py", "y = 1\n", "y = 1\nx = 2\n", "comments").as_deref(),
-        Some("y = 1\n\n# The next lines are as before.\nx = 2\n"));
+    assert_eq!(
+        rewritten("a.py", "y = 1\n", "y = 1\nx = 2\n", "comments").as_deref(),
+        Some("y = 1\n\n# The next lines are as before.\nx = 2\n")
+    );
     // Quotes and breaks inside of formatted strings stay.
     assert_eq!(rewritten("a.py", old, "x = f\"{g(a, b)} 'c'\"\n", "line-breaks"), None);
     assert_eq!(rewritten("a.py", old, "x = f\"{g['c']}\"\n", "quotes"), None);
@@ -171,8 +173,7 @@ fn imports_of_one_statement_change_places() {
 fn only_names_that_are_local_for_certain_are_renamed() {
     let to = |new: &str| rewritten("a.py", "x = 1\n", new, "renamed-locals");
     let new = "def f(a, k=1):\n    b = a.b\n    for i in b:\n        g(b=b, i=i)\n    return f'{b}'\n";
-    let wanted =
-        "def f(a, k=1):\n    b_value = a.b\n    for i_value in b_value:\n        g(b=b_value, i=i_value)\n    return f'{b_value}'\n";
+    let wanted = "def f(a, k=1):\n    b_value = a.b\n    for i_value in b_value:\n        g(b=b_value, i=i_value)\n    return f'{b_value}'\n";
     assert_eq!(to(new).as_deref(), Some(wanted));
     for kept in [
         "def f(a):\n    a = 1\n    return a\n",

@@ -155,7 +155,10 @@ fn each_oracle_gets_the_card_that_it_deserves() {
     let result = first.json();
 
     let good = card(&result, "good");
-    assert_eq!((&good["state"], &good["text_only"], &good["executes"]), (&json!("audited"), &json!(false), &json!("calls")));
+    assert_eq!(
+        (&good["state"], &good["text_only"], &good["executes"]),
+        (&json!("audited"), &json!(false), &json!("calls"))
+    );
     assert_eq!(good["place"], "lines");
     assert_eq!(
         good["controls"],
@@ -214,7 +217,8 @@ fn each_oracle_gets_the_card_that_it_deserves() {
     let accepted = text["runs"].as_array().unwrap().iter().find(|run| run["name"] == "fix-as-comment").unwrap();
     let digest = accepted["patch"].as_str().unwrap();
     let folder = stand.place.join("redgreen-audits");
-    let blob = walkdir::WalkDir::new(&folder).into_iter().map(Result::unwrap).find(|e| e.file_name() == digest).unwrap();
+    let blob =
+        walkdir::WalkDir::new(&folder).into_iter().map(Result::unwrap).find(|e| e.file_name() == digest).unwrap();
     let patch = fs_err::read_to_string(blob.path()).unwrap();
     assert!(patch.lines().any(|line| line.starts_with("+        #") && line.ends_with("result = high")), "{patch}");
 
@@ -223,7 +227,8 @@ fn each_oracle_gets_the_card_that_it_deserves() {
     assert_eq!(again.made_and_served().0, 0);
     assert_eq!(again.stdout, first.stdout);
     // Another seed draws other mutants of the same fix; the rest is on record.
-    let other = stand.audit(&["--json", "--seed", "2", "--budget-per-oracle", "3", "--instances", "truth*"]).exits(0).json();
+    let other =
+        stand.audit(&["--json", "--seed", "2", "--budget-per-oracle", "3", "--instances", "truth*"]).exits(0).json();
     assert!(card(&other, "good")["mutants"]["total"].as_u64().unwrap() <= 3);
     assert_eq!(card(&other, "good")["controls"], good["controls"]);
 }

@@ -14,4 +14,4 @@ mod thresholds;
 pub use card::{Card, Coverage, Drops, MutantLines, Mutants, NearMisses, Rewrites, RunOf, State};
 pub use run::{AuditError, Budgets, audit};
 pub use summary::{Row, Summary, summary};
-pub use thresholds::{Thresholds, ThresholdsError, TextOnly};
+pub use thresholds::{TextOnly, Thresholds, ThresholdsError};

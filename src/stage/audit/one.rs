@@ -15,7 +15,9 @@ use crate::model::{CommentId, ErrorKind, Framework, Instance, Outcome, VerdictRe
 use crate::oracle::{self, AuditSetting, Controls, Executes, Policy, TestId, Trace};
 use crate::repo::ChangeSet;
 use crate::stage::score::{Fitted, Made, Opened, OracleRecord, ScoreError, Unavailable};
-use crate::variants::{self, COMMENT_ONLY, Class, FIX_AS_COMMENT, Fix, Origins, Spot, Variant, WITHOUT_FILE, WITHOUT_NEAR};
+use crate::variants::{
+    self, COMMENT_ONLY, Class, FIX_AS_COMMENT, Fix, Origins, Spot, Variant, WITHOUT_FILE, WITHOUT_NEAR,
+};
 
 /// Names that stand among the controls, too.
 const NAMED: [&str; 4] = [COMMENT_ONLY, FIX_AS_COMMENT, WITHOUT_NEAR, WITHOUT_FILE];
@@ -292,16 +294,9 @@ async fn traced(
 }
 
 /// All variants of a fix for one oracle, within the budget.
-fn variants_of(
-    bench: &Bench<'_>,
-    fix: &Fix,
-    lines: &FixLines,
-    trace: Option<&Trace>,
-    card: &mut Card,
-) -> Vec<Variant> {
+fn variants_of(bench: &Bench<'_>, fix: &Fix, lines: &FixLines, trace: Option<&Trace>, card: &mut Card) -> Vec<Variant> {
     let shop = bench.shop;
-    let place =
-        bench.instance.comment(bench.comment).and_then(|comment| variants::place(comment, &bench.opened.files));
+    let place = bench.instance.comment(bench.comment).and_then(|comment| variants::place(comment, &bench.opened.files));
     let file = place.as_ref().and_then(|place| bench.opened.files.get(&place.path));
     let budget = shop.budgets.per_oracle;
     let (mut all, spot) = variants::controls(fix, place.as_ref(), file, &shop.languages, (budget / 3).max(1));

@@ -112,11 +112,7 @@ pub async fn audit(
     Ok(done.into_iter().flat_map(|(_, cards)| cards).collect())
 }
 
-async fn audit_instance(
-    shop: &Shop,
-    instance: Instance,
-    comments: Vec<CommentId>,
-) -> Result<Vec<Card>, ScoreError> {
+async fn audit_instance(shop: &Shop, instance: Instance, comments: Vec<CommentId>) -> Result<Vec<Card>, ScoreError> {
     let began = std::time::Instant::now();
     let opened = match shop.bench.open(&instance, &comments).await {
         Ok(opened) => Arc::new(opened),

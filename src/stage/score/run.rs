@@ -239,7 +239,13 @@ pub async fn score(
 }
 
 /// The scheduler, which waits when a disk that the run writes to has too little room.
-pub(super) fn guarded(scheduler: Scheduler, disk: &DiskSettings, cache: &Path, run: &Path, events: &Events) -> Scheduler {
+pub(super) fn guarded(
+    scheduler: Scheduler,
+    disk: &DiskSettings,
+    cache: &Path,
+    run: &Path,
+    events: &Events,
+) -> Scheduler {
     if disk.min_free == 0 {
         return scheduler;
     }

@@ -91,8 +91,7 @@ impl Workbench {
             missing: Vec::new(),
         });
         let ready = Arc::new(prepare(&shared, &job).await.map_err(|why| why.or_disk(&shared.services.cache))?);
-        let mut paths: Vec<TreePath> =
-            ready.merged.iter().flat_map(|state| state.changes.paths().cloned()).collect();
+        let mut paths: Vec<TreePath> = ready.merged.iter().flat_map(|state| state.changes.paths().cloned()).collect();
         let commented = comments.iter().filter_map(|id| instance.comment(id)).map(|comment| comment.path.as_str());
         paths.extend(commented.filter_map(|path| TreePath::new(path).ok()));
         let (files, base, before) = {
