@@ -22,6 +22,7 @@ mod rerun;
 mod score;
 mod settings;
 mod snapshot;
+mod synth;
 mod terminal;
 mod variables;
 
@@ -68,6 +69,7 @@ enum Verb {
     Rerun(Box<rerun::Args>),
     Env(env::Args),
     Filter(Box<filter::Args>),
+    Synth(Box<synth::Args>),
     Prompt(prompt::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
         Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Filter(args) => filter::run(*args),
+        Verb::Synth(args) => synth::run(*args),
         Verb::Prompt(args) => prompt::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

@@ -2,8 +2,8 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 16] = [
-    "label", "synth", "validate", "audit", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics",
+const PLANNED: [&str; 15] = [
+    "label", "validate", "audit", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics",
     "stats", "mine", "submit", "worker", "merge",
 ];
 

@@ -3,3 +3,4 @@
 pub mod filter;
 pub mod import;
 pub mod score;
+pub mod synth;

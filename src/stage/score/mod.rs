@@ -24,6 +24,7 @@ mod second;
 mod sit;
 mod state;
 mod survey;
+mod trial;
 mod verdicts;
 
 pub use again::{Again, AgainError, Ended, Means, ORACLE_VARIABLE, OpenSeat, Which, again, shell_line};
@@ -40,4 +41,5 @@ pub use row::{Row, RowState};
 pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use sit::{SitError, sit};
 pub use survey::{Look, Standing, Survey, TreeState, dockerfile, survey};
+pub use trial::{Ground, Side, TrialError, TrialRun, Trials};
 pub use verdicts::{Scored, verdicts};
