@@ -153,7 +153,9 @@ pub(super) fn run(args: Args) -> Outcome {
         temperature: args.temperature.or(Some(0.0)),
         max_tokens: args.max_tokens,
     };
-    let (settings, services, scheduler) = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
+    let (mut settings, services, scheduler) = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
+
+    settings.redo = args.redo;
 
     // The folder is a benchmark from the beginning, so that what is finished is kept whatever ends the run.
     let mut content = copied(&bench)?;
@@ -186,8 +188,12 @@ pub(super) fn run(args: Args) -> Outcome {
     let served: &[SynthRow] = if args.redo { &[] } else { &earlier };
     let done = work(&stage, &chosen, &bench, served, &journal, events, &printer)?;
     drop(journal);
-    let undecided: Vec<(InstanceId, CommentId)> =
-        done.comments.iter().filter(|(_, _, end)| matches!(end, CommentEnd::Open(_))).map(|(a, b, _)| (a.clone(), b.clone())).collect();
+    let undecided: Vec<(InstanceId, CommentId)> = done
+        .comments
+        .iter()
+        .filter(|(_, _, end)| matches!(end, CommentEnd::Open(_)))
+        .map(|(a, b, _)| (a.clone(), b.clone()))
+        .collect();
     synth::compose(&mut content, &kit, &done.rows, &undecided);
     write(&args.out, &content)?;
     settle_ledger(&llm, &bench, synth::STAGE)?;
@@ -214,9 +220,8 @@ fn earlier(out: &Path, bench: &Benchmark) -> Result<Vec<SynthRow>, CliError> {
         return Ok(bench.synth.clone());
     }
     let there = Benchmark::load(out).map_err(|e| CliError::usage(e.to_string()).because(&e))?.benchmark;
-    let is_of = |row: &SynthRow, other: &SynthRow| {
-        (&row.instance_id, &row.comment) == (&other.instance_id, &other.comment)
-    };
+    let is_of =
+        |row: &SynthRow, other: &SynthRow| (&row.instance_id, &row.comment) == (&other.instance_id, &other.comment);
     let mut rows = bench.synth.clone();
     rows.retain(|row| !there.synth.iter().any(|other| is_of(row, other)));
     // A run that was killed may have left an attempt twice, the newer one last.
@@ -269,7 +274,7 @@ fn work(
         let ended = AtomicUsize::new(0);
         let tell = |told: Told<'_>| {
             let is_end = match &told {
-                Told::Row(row) => !row.again,
+                Told::Row(row) => !row.again || row.attempt == stage.asking.attempts,
                 Told::Open(_) => true,
             };
             let count = ended.fetch_add(usize::from(is_end), Ordering::Relaxed) + usize::from(is_end);

@@ -23,8 +23,7 @@ pub enum SolveStatus {
 
 impl SolveStatus {
     /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Solved, Self::NotSolved, Self::AgentFailed, Self::NoAttempt, Self::BadOracle];
+    pub const ALL: [Self; 5] = [Self::Solved, Self::NotSolved, Self::AgentFailed, Self::NoAttempt, Self::BadOracle];
 
     /// The one string form.
     pub fn as_str(self) -> &'static str {
@@ -65,7 +64,7 @@ pub struct ValidationRow {
     /// The agent's patch; empty where it changed nothing.
     #[serde(default)]
     pub patch: String,
-    /// Tokens, cost, seconds, as the agent gives them.
+    /// Tokens and cost, as the agent gives them.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub usage: Value,
     /// The end of what the agent wrote, or where its trajectory lies.

@@ -201,7 +201,9 @@ mod tests {
     #[test]
     fn a_set_as_a_patch_gives_the_set_again() {
         let mut base = MemoryTree::default();
-        for (name, content) in [("a.py", &b"one\r\ntwo\nthree"[..]), ("gone", b"x\n"), ("same", b"s\n"), ("bin", b"\0\x01")] {
+        for (name, content) in
+            [("a.py", &b"one\r\ntwo\nthree"[..]), ("gone", b"x\n"), ("same", b"s\n"), ("bin", b"\0\x01")]
+        {
             base.files.insert(path(name), file(FileMode::Regular, content));
         }
         let mut set = ChangeSet::default();
@@ -228,7 +230,9 @@ mod tests {
         let work = place.path().join("work");
         fs_err::create_dir_all(work.join("lib")).unwrap();
         let mut index = git.index().unwrap();
-        for (name, content) in [("lib/a.py", "a\n"), ("lib/b.py", "b\n"), (".gitignore", "*.log\nout/\n"), ("c.txt", "c\r\n")] {
+        for (name, content) in
+            [("lib/a.py", "a\n"), ("lib/b.py", "b\n"), (".gitignore", "*.log\nout/\n"), ("c.txt", "c\r\n")]
+        {
             let id = git.blob(content.as_bytes()).unwrap();
             index.add(&entry(&path(name), FileMode::Regular, id, content.len())).unwrap();
             fs_err::write(work.join(name), content).unwrap();

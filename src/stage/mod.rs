@@ -4,3 +4,4 @@ pub mod filter;
 pub mod import;
 pub mod score;
 pub mod synth;
+pub mod validate;

@@ -3,4 +3,5 @@
 mod client;
 mod filter;
 mod server;
+mod synth;
 mod tape;

@@ -10,7 +10,7 @@ use super::material::Material;
 use super::run::{Open, Synth};
 use crate::llm::{ChatRequest, FailureClass, FailureKind, LlmError};
 use crate::model::{
-    CheckHit, Comment, Digest, Extra, Framework, Instance, InfraReason, Oracle, Outcome, SideSeen, SynthAnswer,
+    CheckHit, Comment, Digest, Extra, Framework, InfraReason, Instance, Oracle, Outcome, SideSeen, SynthAnswer,
     SynthReason, SynthRow, digest_json,
 };
 use crate::sandbox::End;
@@ -45,6 +45,8 @@ enum Stuck {
     Model(LlmError),
     Trial(InfraReason, String),
     Interrupted,
+    /// Another comment met what every further call would meet.
+    Stopped,
 }
 
 impl From<TrialError> for Stuck {
@@ -93,6 +95,7 @@ impl Loop<'_> {
     fn open(&self, stuck: Stuck) -> Open {
         let (why, detail, error) = match stuck {
             Stuck::Interrupted => ("interrupted".to_owned(), String::new(), None),
+            Stuck::Stopped => ("stopped".to_owned(), String::new(), None),
             Stuck::Trial(class, detail) => (format!("infra({})", class.as_str()), detail, None),
             Stuck::Model(error) => {
                 let why = match error.kind {
@@ -116,8 +119,11 @@ impl Loop<'_> {
             return Ok((row.clone(), true));
         }
         let scheduler = self.synth.scheduler;
-        if scheduler.is_stopping() || self.synth.closing.is_cancelled() {
+        if scheduler.is_stopping() {
             return Err(Stuck::Interrupted);
+        }
+        if self.synth.closing.is_cancelled() {
+            return Err(Stuck::Stopped);
         }
         let saw_merged = asking.see.at(attempt) && !self.material.merged().is_empty();
         let row = SynthRow {
@@ -143,9 +149,7 @@ impl Loop<'_> {
         // The schema and the type are one shape; should they ever differ, it is the schema's fault.
         let answer: SynthAnswer = serde_json::from_value(answer)
             .map_err(|error| Stuck::Model(LlmError::new(FailureKind::Setup, error.to_string())))?;
-        let mut row = self.judged(row, answer).await?;
-        row.again = row.again && attempt < asking.attempts;
-        Ok((row, false))
+        Ok((self.judged(row, answer).await?, false))
     }
 
     fn key(&self, attempt: u32, request: &ChatRequest) -> Digest {
@@ -167,9 +171,8 @@ impl Loop<'_> {
     /// The row with what became of the answer.
     async fn judged(&mut self, row: SynthRow, answer: SynthAnswer) -> Result<SynthRow, Stuck> {
         let row = SynthRow { answer: Some(answer.clone()), ..row };
-        let reject = |row: SynthRow, reason, detail: String, again| {
-            Ok(SynthRow { reason: Some(reason), detail, again, ..row })
-        };
+        let reject =
+            |row: SynthRow, reason, detail: String, again| Ok(SynthRow { reason: Some(reason), detail, again, ..row });
         if !answer.testable {
             return reject(row, SynthReason::NotTestable, answer.why.clone(), false);
         }

@@ -33,7 +33,8 @@ pub fn judge(before: &SideSeen, after: &SideSeen, kind: OracleKind, wanted: Want
     let reject = |reason, detail: String| Judgement::Rejected { reason, detail };
     let all = || before.outcomes.iter().chain(&after.outcomes);
     if all().any(|outcome| *outcome == Outcome::TimedOut) {
-        let at = if before.outcomes.contains(&Outcome::TimedOut) { "the commit to review" } else { "the merged commit" };
+        let at =
+            if before.outcomes.contains(&Outcome::TimedOut) { "the commit to review" } else { "the merged commit" };
         return reject(SynthReason::Timeout, format!("a run at {at} reached its time limit"));
     }
     for (side, at) in [(after, "the merged commit"), (before, "the commit to review")] {

@@ -136,7 +136,10 @@ impl Kit {
         let mut rules = Vec::new();
         for rule in wire.rule {
             if rule.text != (rule.name == TEXT) {
-                return Err(bad(format!("the rule `{}`: exactly rules of the name `{TEXT}` have `text = true`", rule.name)));
+                return Err(bad(format!(
+                    "the rule `{}`: exactly rules of the name `{TEXT}` have `text = true`",
+                    rule.name
+                )));
             }
             let pattern = regex(&format!("the rule `{}`", rule.name), &rule.pattern)?;
             rules.push(Rule { name: rule.name, languages: rule.languages, pattern, say: rule.say, text: rule.text });
@@ -192,9 +195,9 @@ impl Kit {
     /// Whether a runner's words say that this name is missing.
     pub fn says_missing(&self, symbol: &str, said: &str) -> bool {
         let symbol = regex::escape(symbol);
-        self.missing.iter().any(|says| {
-            Regex::new(&says.replace("{symbol}", &symbol)).is_ok_and(|pattern| pattern.is_match(said))
-        })
+        self.missing
+            .iter()
+            .any(|says| Regex::new(&says.replace("{symbol}", &symbol)).is_ok_and(|pattern| pattern.is_match(said)))
     }
 
     /// A text without what differs from run to run, and of a long one the end.
@@ -213,7 +216,8 @@ impl Kit {
 
 /// A text as a word that every language takes in a file's name.
 pub(super) fn word(text: &str) -> String {
-    let word: String = text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+    let word: String =
+        text.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
     if word.is_empty() { "comment".to_owned() } else { word }
 }
 
@@ -255,7 +259,10 @@ mod tests {
             ("python", "if __name__ == '__main__':\n    unittest.main()\n"),
             ("rust", "assert_eq!(parse(\"5 m\"), Ok(300));"),
             ("shell", "dir=$(mktemp -d)\n\"./rotate.sh\" \"$dir/a b\"\n[ -f \"$dir/x\" ] || cat \"$dir/log\"\n"),
-            ("node", "import { pathToFileURL } from 'node:url'\nawait import(pathToFileURL(process.cwd() + '/a.js'))\n"),
+            (
+                "node",
+                "import { pathToFileURL } from 'node:url'\nawait import(pathToFileURL(process.cwd() + '/a.js'))\n",
+            ),
         ] {
             assert!(rules(language, Behavioral, test).is_empty(), "{test}: {:?}", rules(language, Behavioral, test));
         }
@@ -288,7 +295,9 @@ mod tests {
     fn outputs_of_two_runs_are_equal_when_scrubbed() {
         let kit = Kit::load(None).unwrap();
         let run = |time: &str, folder: &str, address: &str| {
-            format!("Ran 2 tests in {time}s\n<Store at {address}> in '/tmp/{folder}/store'\nfinished in {time} s; 3 files\n")
+            format!(
+                "Ran 2 tests in {time}s\n<Store at {address}> in '/tmp/{folder}/store'\nfinished in {time} s; 3 files\n"
+            )
         };
         let scrubbed = kit.scrub(&run("0.003", "tmpab3_", "0x7f33aa21"), 400);
         assert_eq!(scrubbed, kit.scrub(&run("12.1", "tmpzz91", "0x7f00bb22cc"), 400));
@@ -317,9 +326,15 @@ mod tests {
     fn broken_data_is_named() {
         for (text, said) in [
             ("schema = 2\nframework = []\n", "schema 2"),
-            ("schema = 1\nframework = []\n[[rule]]\nname = \"x\"\nlanguages = []\npattern = \"(\"\nsay = \"\"\n", "rule `x`"),
+            (
+                "schema = 1\nframework = []\n[[rule]]\nname = \"x\"\nlanguages = []\npattern = \"(\"\nsay = \"\"\n",
+                "rule `x`",
+            ),
             ("schema = 1\nframework = []\nodd = 1\n", "odd"),
-            ("schema = 1\nframework = []\n[[rule]]\nname = \"x\"\ntext = true\nlanguages = []\npattern = \"\"\nsay = \"\"\n", "text"),
+            (
+                "schema = 1\nframework = []\n[[rule]]\nname = \"x\"\ntext = true\nlanguages = []\npattern = \"\"\nsay = \"\"\n",
+                "text",
+            ),
         ] {
             let error = Kit::parse(text, "my.toml").unwrap_err().to_string();
             assert!(error.contains("my.toml") && error.contains(said), "{error}");

@@ -112,10 +112,7 @@ impl Material {
             file: around(file.as_deref().unwrap_or_default(), line, FILE),
             neighbours,
             merged: String::new(),
-            frameworks: offered
-                .iter()
-                .map(|one| Guide { name: one.name.as_str(), guide: one.guide.clone() })
-                .collect(),
+            frameworks: offered.iter().map(|one| Guide { name: one.name.as_str(), guide: one.guide.clone() }).collect(),
         };
         Ok(Self { values, merged, offered, added })
     }
@@ -182,7 +179,9 @@ fn own_file_first(patch: &str, path: &str) -> String {
             file.push_str(line);
         }
     }
-    let is_own = |file: &String| !path.is_empty() && file.lines().next().is_some_and(|line| line.ends_with(&format!(" b/{path}")));
+    let is_own = |file: &String| {
+        !path.is_empty() && file.lines().next().is_some_and(|line| line.ends_with(&format!(" b/{path}")))
+    };
     let (own, others): (Vec<_>, Vec<_>) = files.into_iter().partition(is_own);
     own.into_iter().chain(others).collect()
 }

@@ -20,5 +20,5 @@ pub use judge::{Judgement, Wanted, judge};
 pub use kit::{Kit, KitError, Offered};
 pub use material::{Material, Neighbour, Values};
 pub use question::{AGAIN, Asking, PROMPT, STAGE, See, schema};
-pub use run::{CommentEnd, Done, Open, Synth, Told};
+pub use run::{CommentEnd, Done, Open, Synth, Told, offered};
 pub use summary::Summary;

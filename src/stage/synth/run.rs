@@ -11,6 +11,7 @@ use super::kit::{Kit, Offered};
 use super::material::Material;
 use super::question::Asking;
 use crate::engine::Scheduler;
+use crate::environment::Definitions;
 use crate::llm::{FailureClass, Llm, LlmError};
 use crate::model::{
     Comment, CommentId, Digest, FilterDecision, FilterRow, Instance, InstanceId, SynthReason, SynthRow, digest_json,
@@ -44,7 +45,7 @@ pub struct Open {
     pub instance_id: InstanceId,
     /// The comment.
     pub comment: CommentId,
-    /// `budget`, `infra(REASON)` or `interrupted`.
+    /// `budget`, `infra(REASON)`, `interrupted`, or `stopped` where another comment met what every call would meet.
     pub why: String,
     /// In words.
     pub detail: String,
@@ -121,9 +122,9 @@ impl Synth<'_> {
             .filter(|row| row.decision != FilterDecision::Kept)
             .map(|row| (&row.instance_id, &row.comment))
             .collect();
-        let all = instances.iter().flat_map(|instance| {
-            instance.reference_review_comments.iter().map(move |comment| (*instance, comment))
-        });
+        let all = instances
+            .iter()
+            .flat_map(|instance| instance.reference_review_comments.iter().map(move |comment| (*instance, comment)));
         let all: Vec<Work<'_>> =
             all.enumerate().map(|(at, (instance, comment))| Work { at, instance, comment }).collect();
         let mut ends: Vec<Option<Ended>> = all.iter().map(|_| None).collect();
@@ -218,15 +219,17 @@ impl Synth<'_> {
             let end = CommentEnd::Open(Open { instance_id, comment, why, detail, error: None });
             Ok(Ended { rows: Vec::new(), served: 0, end })
         };
-        if self.scheduler.is_stopping() || self.closing.is_cancelled() {
+        if self.scheduler.is_stopping() {
             return open("interrupted".to_owned(), String::new());
+        }
+        if self.closing.is_cancelled() {
+            return open("stopped".to_owned(), String::new());
         }
         let material = match self.material(instance, comment, &language, offered).await {
             Ok(material) => material,
             Err(why) => return open(format!("infra({})", why.class.as_str()), why.detail),
         };
-        let attempts =
-            Loop { synth: self, instance, comment, language, material, earlier, grounds: HashMap::new() };
+        let attempts = Loop { synth: self, instance, comment, language, material, earlier, grounds: HashMap::new() };
         let attempts = attempts.run(save).await?;
         let end = match (attempts.open, attempts.rows.last()) {
             (Some(open), _) => CommentEnd::Open(open),
@@ -257,11 +260,7 @@ impl Synth<'_> {
 
     /// The language as environments call it, and the frameworks that a model may write for.
     fn offered(&self, instance: &Instance) -> (String, Vec<Offered>) {
-        let named = instance.environment.as_ref().map_or(instance.language.as_str(), |spec| spec.language.as_str());
-        let definitions = self.trials.services().environments.definitions();
-        let language = definitions.get(named).map_or_else(|_| named.to_lowercase(), |found| found.name.clone());
-        let offered = self.kit.offered(&language, instance.environment.as_ref());
-        (language, offered.into_iter().cloned().collect())
+        offered(self.kit, self.trials.services().environments.definitions(), instance)
     }
 
     async fn material(
@@ -273,9 +272,8 @@ impl Synth<'_> {
     ) -> Result<Material, Unavailable> {
         let repository = self.trials.repository(&instance.repo).await?;
         let (instance, comment, language) = (instance.clone(), comment.clone(), language.to_owned());
-        let gathered = tokio::task::spawn_blocking(move || {
-            Material::gather(&repository, &instance, &comment, &language, offered)
-        });
+        let gathered =
+            tokio::task::spawn_blocking(move || Material::gather(&repository, &instance, &comment, &language, offered));
         match gathered.await {
             Ok(material) => material.map_err(|error| Unavailable::of_repo(&error)),
             Err(error) => {
@@ -284,4 +282,12 @@ impl Synth<'_> {
             }
         }
     }
+}
+
+/// An instance's language as environments call it, and the frameworks that a model may write for.
+pub fn offered(kit: &Kit, definitions: &Definitions, instance: &Instance) -> (String, Vec<Offered>) {
+    let named = instance.environment.as_ref().map_or(instance.language.as_str(), |spec| spec.language.as_str());
+    let language = definitions.get(named).map_or_else(|_| named.to_lowercase(), |found| found.name.clone());
+    let offered = kit.offered(&language, instance.environment.as_ref());
+    (language, offered.into_iter().cloned().collect())
 }

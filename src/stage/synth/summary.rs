@@ -18,7 +18,7 @@ pub struct Summary {
     pub accepted: usize,
     /// Those for which none was accepted, by the last attempt's reason.
     pub rejected: BTreeMap<String, usize>,
-    /// Those that are not decided: `budget`, `infra(REASON)`, `interrupted`.
+    /// Those that are not decided: `budget`, `infra(REASON)`, `interrupted`, `stopped`.
     pub open: BTreeMap<String, usize>,
     /// Those that were not for this stage: `filtered`, `has-oracle`.
     pub left: BTreeMap<String, usize>,

@@ -215,9 +215,10 @@ fn references(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
 /// Rows of attempts, of models and of agents, must be of comments that are there, each attempt once.
 fn attempts(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
     let synth = rows.synth.iter().map(|(line, row)| (SYNTH, *line, &row.instance_id, &row.comment, "", row.attempt));
-    let validate = rows.validate.iter().map(|(line, row)| {
-        (VALIDATE, *line, &row.instance_id, &row.comment, row.agent.as_str(), row.attempt)
-    });
+    let validate = rows
+        .validate
+        .iter()
+        .map(|(line, row)| (VALIDATE, *line, &row.instance_id, &row.comment, row.agent.as_str(), row.attempt));
     let mut seen = BTreeMap::new();
     for (file, line, id, comment, agent, attempt) in synth.chain(validate) {
         if !known.get(id).is_some_and(|comments| comments.contains(comment.as_str())) {

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use super::{
-    ATTRITION, Benchmark, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, SYNTH, VALIDATE, check_relative,
-    dataset_digest,
+    ATTRITION, Benchmark, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, SYNTH, VALIDATE,
+    check_relative, dataset_digest,
 };
 use crate::model::{
     Attrition, BENCH_SCHEMA, BenchManifest, Digest, FilterRow, Instance, Parsed, RecordedVerdict, Review, Revision,
@@ -69,18 +69,8 @@ impl Benchmark {
     /// When the folder is not a benchmark, its `bench.json` is broken or newer than this version, or a file cannot be
     /// read.
     pub fn load(dir: &Path) -> Result<Loaded, BenchError> {
-        let Rows {
-            manifest,
-            instances,
-            reviews,
-            revisions,
-            recorded,
-            attrition,
-            filter,
-            synth,
-            validate,
-            problems,
-        } = read(dir)?;
+        let Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, synth, validate, problems } =
+            read(dir)?;
         let instances: Vec<Instance> = instances.into_iter().map(|(_, row)| row).collect();
         let benchmark = Benchmark {
             dir: dir.to_owned(),
