@@ -67,10 +67,11 @@ impl CommandAgent {
         let command = command.replace("{prompt_file}", &inside).replace("{repo}", WORKSPACE);
         let path = ("PATH".to_owned(), "/usr/local/bin:/usr/bin:/bin".to_owned());
         let attempt = ("REDGREEN_ATTEMPT".to_owned(), job.attempt.to_string());
+        let told = ("REDGREEN_PROMPT".to_owned(), inside.clone());
         let task = Task {
             argv: vec!["/bin/sh".to_owned(), "-c".to_owned(), command],
             cwd: WORKSPACE.into(),
-            variables: BTreeMap::from([path, attempt]),
+            variables: BTreeMap::from([path, attempt, told]),
             root: Root::Host,
             mounts,
             limits: self.limits.clone(),

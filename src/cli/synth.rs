@@ -317,7 +317,7 @@ fn show(args: &Args, summary: &Summary, model: &str, printer: &Printer) -> Outco
         return Ok(Status::Done);
     }
     let comments = counted(summary.comments as u64, "comment");
-    let mut text = format!("{}: {} of {comments} have a test now\n", args.out.display(), summary.accepted);
+    let mut text = format!("{}: {} of {comments} with a test now\n", args.out.display(), summary.accepted);
     let mut rows = Vec::new();
     for (title, counts) in [("rejected", &summary.rejected), ("open", &summary.open), ("left", &summary.left)] {
         rows.extend(counts.iter().map(|(why, n)| vec![title.to_owned(), why.clone(), n.to_string()]));

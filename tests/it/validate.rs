@@ -54,7 +54,7 @@ fn what_is_recorded_is_solved_where_scoring_says_so() {
 
 /// Four attempts: nothing, a breakdown, a fix, and a change that fixes nothing.
 const AGENT: &str = r#"#!/bin/sh
-grep -q 'refuse such a name' "$1" && [ "$2" = /workspace ] && [ -d .git ] && [ ! -e /oracle ] || exit 9
+grep -q 'refuse such a name' "$1" && [ "$2" = /workspace ] && [ "$REDGREEN_PROMPT" = "$1" ] && [ -d .git ] && [ ! -e /oracle ] || exit 9
 case $REDGREEN_ATTEMPT in
 1) ;;
 2) echo 'half' > half.py; echo 'I am lost' >&2; exit 7 ;;

@@ -244,7 +244,8 @@ impl Loop<'_> {
         }
         let said = exit.stderr.text();
         let last = said.lines().rev().map(str::trim).find(|line| !line.is_empty()).unwrap_or("it does not parse");
-        let line = said.lines().find_map(|line| {
+        // The innermost place is the test's; those before it are the parser's own.
+        let line = said.lines().rev().find_map(|line| {
             let (_, rest) = line.split_once(", line ").or_else(|| line.split_once(".mjs:"))?;
             rest.split(|c: char| !c.is_ascii_digit()).next()?.parse().ok()
         });
