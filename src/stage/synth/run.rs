@@ -63,7 +63,7 @@ pub enum CommentEnd {
     /// None was.
     Rejected(SynthReason),
     /// Not decided yet.
-    Open(Open),
+    Open(Box<Open>),
 }
 
 /// What came of it. Every comment is in `comments`, once, in the order of the dataset.
@@ -181,13 +181,13 @@ impl Synth<'_> {
             let ended = ended.unwrap_or_else(|| Ended {
                 rows: Vec::new(),
                 served: 0,
-                end: CommentEnd::Open(Open {
+                end: CommentEnd::Open(Box::new(Open {
                     instance_id: instance.clone(),
                     comment: comment.clone(),
                     why: "interrupted".to_owned(),
                     detail: String::new(),
                     error: None,
-                }),
+                })),
             });
             done.rows.extend(ended.rows);
             done.served += ended.served;
@@ -216,7 +216,7 @@ impl Synth<'_> {
         }
         let open = |why: String, detail: String| {
             let (instance_id, comment) = (instance.instance_id.clone(), comment.id.clone());
-            let end = CommentEnd::Open(Open { instance_id, comment, why, detail, error: None });
+            let end = CommentEnd::Open(Box::new(Open { instance_id, comment, why, detail, error: None }));
             Ok(Ended { rows: Vec::new(), served: 0, end })
         };
         if self.scheduler.is_stopping() {
@@ -232,7 +232,7 @@ impl Synth<'_> {
         let attempts = Loop { synth: self, instance, comment, language, material, earlier, grounds: HashMap::new() };
         let attempts = attempts.run(save).await?;
         let end = match (attempts.open, attempts.rows.last()) {
-            (Some(open), _) => CommentEnd::Open(open),
+            (Some(open), _) => CommentEnd::Open(Box::new(open)),
             (None, Some(row)) if row.accepted => CommentEnd::Accepted,
             (None, last) => CommentEnd::Rejected(last.and_then(|row| row.reason).unwrap_or(SynthReason::NoTests)),
         };

@@ -62,10 +62,8 @@ pub fn solvable(rows: &[ValidationRow]) -> Vec<Solvable> {
 /// replaced; those of other agents stay.
 pub fn compose(content: &mut Content, rows: &[ValidationRow]) {
     let is_new = |old: &ValidationRow| {
-        let of_one = |new: &&ValidationRow| {
-            (&new.instance_id, &new.comment, &new.agent) == (&old.instance_id, &old.comment, &old.agent)
-        };
-        rows.iter().find(of_one).is_some()
+        let of_old = (&old.instance_id, &old.comment, &old.agent);
+        rows.iter().any(|new| (&new.instance_id, &new.comment, &new.agent) == of_old)
     };
     let mut all: Vec<ValidationRow> = content.validate.drain(..).filter(|old| !is_new(old)).collect();
     all.extend(rows.iter().cloned());

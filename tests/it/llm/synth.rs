@@ -320,5 +320,14 @@ fn a_budget_stops_before_the_call_and_a_larger_one_goes_on() {
     let blind = [words(&server, "openai", "live", "kept"), vec!["--see".to_owned(), "before".to_owned()]].concat();
     let summary = run(&place, &blind).exits(0).json();
     assert_eq!((&summary["accepted_at"], &summary["saw_merged"]), (&json!({"1": 1}), &json!(0)), "{summary}");
+    // The first question can be looked at, without what came later.
+    for (prompt, said) in
+        [("synth", "Frameworks that are offered:\n- unittest"), ("solve", "which is part of the repository")]
+    {
+        let shown = place.run(&["prompt", "show", prompt, SHELF, "--bench", "bench"]).exits(0).stdout;
+        assert!(shown.contains(said) && shown.contains("refuse such a name"), "{shown}");
+        assert!(!shown.contains("leaves the store"), "{shown}");
+    }
+    place.run(&["prompt", "show", "synth_again", SHELF, "--bench", "bench"]).exits(2);
     assert!(place.run(&["synth", "--help"]).exits(0).stdout.contains("Example: redgreen synth"));
 }
