@@ -7,6 +7,7 @@
 //! The library decides and never talks to the user; `cli` is the only room that prints or reads the environment.
 //! `docs/ARCHITECTURE.md` has a paragraph on every room.
 
+pub mod agent;
 pub(crate) mod child;
 pub mod cli;
 pub mod engine;

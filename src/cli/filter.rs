@@ -118,7 +118,7 @@ pub(super) fn run(args: Args) -> Outcome {
     });
     filter::compose(&mut content, &filtered.rows);
     write(&args.out, &content)?;
-    settle_ledger(&llm, &bench)?;
+    settle_ledger(&llm, &bench, filter::STAGE)?;
     let calls = llm.ledger().calls();
     let sum = Sum::of(calls.iter().filter(|call| call.stage == filter::STAGE));
     let calibration = gold.map(|gold| gold.compare(&filtered.rows));
@@ -165,7 +165,7 @@ impl Gold {
 }
 
 /// The benchmark as it will be written.
-fn copied(bench: &Benchmark) -> Result<Content, CliError> {
+pub(super) fn copied(bench: &Benchmark) -> Result<Content, CliError> {
     let mut content = Content {
         instances: bench.instances.clone(),
         reviews: bench.reviews.clone(),
@@ -173,6 +173,8 @@ fn copied(bench: &Benchmark) -> Result<Content, CliError> {
         recorded: bench.recorded.clone(),
         attrition: bench.attrition.clone(),
         filter: bench.filter.clone(),
+        synth: bench.synth.clone(),
+        validate: bench.validate.clone(),
         ..Content::new(bench.manifest.clone())
     };
     filter::strip(&mut content);
@@ -199,13 +201,14 @@ fn earlier(out: &Path, bench: &Benchmark) -> Result<Vec<FilterRow>, CliError> {
     Ok(rows)
 }
 
-fn write(out: &Path, content: &Content) -> Result<(), CliError> {
+/// Writes it, into a new folder or over a benchmark.
+pub(super) fn write(out: &Path, content: &Content) -> Result<(), CliError> {
     bench::write(out, content, WriteMode::Careful).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
     Ok(())
 }
 
 /// Repositories that travel with the benchmark go along.
-fn carry_bundles(from: &Path, to: &Path) -> Result<(), CliError> {
+pub(super) fn carry_bundles(from: &Path, to: &Path) -> Result<(), CliError> {
     let source = from.join("repos");
     if !source.is_dir() || fs_err::canonicalize(from).ok() == fs_err::canonicalize(to).ok() {
         return Ok(());
@@ -277,8 +280,8 @@ fn line(told: &Told<'_>) -> Option<String> {
     }
 }
 
-/// Calls in the order of the dataset, so that equal runs leave equal files.
-fn settle_ledger(llm: &Llm, bench: &Benchmark) -> Result<(), CliError> {
+/// Calls of a stage in the order of the dataset, so that equal runs leave equal files.
+pub(super) fn settle_ledger(llm: &Llm, bench: &Benchmark, stage: &str) -> Result<(), CliError> {
     let subjects: std::collections::HashMap<String, usize> = bench
         .instances
         .iter()
@@ -290,7 +293,7 @@ fn settle_ledger(llm: &Llm, bench: &Benchmark) -> Result<(), CliError> {
         .map(|(at, subject)| (subject, at))
         .collect();
     llm.ledger().settle(|call| {
-        let ours = call.stage == filter::STAGE;
+        let ours = call.stage == stage;
         (ours, subjects.get(&call.subject).copied().filter(|_| ours), call.sample, call.turn)
     })?;
     Ok(())

@@ -23,7 +23,9 @@ mod rerun;
 mod score;
 mod settings;
 mod snapshot;
+mod synth;
 mod terminal;
+mod validate;
 mod variables;
 
 use std::process::ExitCode;
@@ -70,6 +72,8 @@ enum Verb {
     Rerun(Box<rerun::Args>),
     Env(env::Args),
     Filter(Box<filter::Args>),
+    Synth(Box<synth::Args>),
+    Validate(Box<validate::Args>),
     Prompt(prompt::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -138,6 +142,8 @@ pub fn main() -> ExitCode {
         Verb::Rerun(args) => rerun::run(*args),
         Verb::Env(args) => env::run(args),
         Verb::Filter(args) => filter::run(*args),
+        Verb::Synth(args) => synth::run(*args),
+        Verb::Validate(args) => validate::run(*args),
         Verb::Prompt(args) => prompt::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

@@ -3,8 +3,8 @@
 use super::error::CliError;
 
 const PLANNED: &[&str] = &[
-    "label", "synth", "validate", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics", "stats",
-    "mine", "submit", "worker", "merge",
+    "label", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker",
+    "merge",
 ];
 
 /// The error for a word that is no verb.

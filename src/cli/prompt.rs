@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use serde_json::json;
 
-use super::Outcome;
-use super::common;
+use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::llm::PromptOption;
 use super::printer::Printer;
-use crate::llm::{Prompt, PromptError};
-use crate::model::{CommentId, InstanceId};
-use crate::stage::filter;
+use super::{Outcome, snapshot};
+use crate::environment::Definitions;
+use crate::llm::{Prompt, PromptError, Rendered};
+use crate::model::{Comment, CommentId, Instance, InstanceId};
+use crate::stage::synth::{self, Kit, Material};
+use crate::stage::{filter, validate};
 
 /// Look at the prompts that language models get.
 ///
@@ -59,6 +61,10 @@ struct Show {
     /// The comment [default: the first one].
     #[arg(long, value_name = "ID")]
     comment: Option<CommentId>,
+    #[command(flatten)]
+    repositories: RepositoryOptions,
+    #[command(flatten)]
+    cache: CacheOption,
     #[command(flatten)]
     prompts: PromptOption,
     /// Print JSON.
@@ -107,7 +113,7 @@ fn show(args: &Show) -> Outcome {
         CliError::usage(format!("`{}` has not {wanted}", instance.instance_id))
             .hint(format!("it has: {}", known.join(", ")))
     })?;
-    let rendered = prompt.render(&filter::Values::of(instance, comment)).map_err(unknown)?;
+    let rendered = render(args, prompt, instance, comment)?;
     if args.json {
         printer.value(&json!({"name": prompt.id.name, "digest": prompt.id.digest, "place": prompt.place,
             "instance_id": instance.instance_id, "comment": comment.id, "system": rendered.system, "user": rendered.user}))?;
@@ -115,4 +121,28 @@ fn show(args: &Show) -> Outcome {
         printer.data(&format!("--- system ---\n{}\n--- user ---\n{}\n", rendered.system, rendered.user))?;
     }
     Ok(Status::Done)
+}
+
+/// The prompt as this comment would get it. One of the user's own, of another name, gets the filter's values.
+fn render(args: &Show, prompt: &Prompt, instance: &Instance, comment: &Comment) -> Result<Rendered, CliError> {
+    let unfit = |e: PromptError| CliError::usage(e.to_string()).because(&e);
+    match prompt.id.name.as_str() {
+        synth::PROMPT => prompt.render(&material(args, instance, comment)?.values(false)).map_err(unfit),
+        synth::AGAIN => Err(CliError::usage(format!("`{}` is made of what became of a test", synth::AGAIN))
+            .hint("`redgreen prompt show synth …` shows the first question")),
+        validate::PROMPT => prompt.render(&validate::Values::of(instance, comment)).map_err(unfit),
+        _ => prompt.render(&filter::Values::of(instance, comment)).map_err(unfit),
+    }
+}
+
+/// What `synth` shows of a comment, without the merged change.
+fn material(args: &Show, instance: &Instance, comment: &Comment) -> Result<Material, CliError> {
+    let layers = common::layers()?;
+    let kit = Kit::load(None).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let definitions = Definitions::load(&[]).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
+    let cache = args.cache.resolve(&layers)?.value;
+    let sources = common::repo_sources(&args.repositories.resolve(&layers)?, &cache, vec![args.bench.join("repos")]);
+    let repository = sources.open(&instance.repo).map_err(|e| snapshot::of_repo(&e))?;
+    let (language, offered) = synth::offered(&kit, &definitions, instance);
+    Material::gather(&repository, instance, comment, &language, offered).map_err(|e| snapshot::of_repo(&e))
 }

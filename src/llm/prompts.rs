@@ -10,7 +10,12 @@ use super::PromptId;
 use crate::model::digest_bytes;
 
 /// The templates that come with the program.
-const EMBEDDED: [(&str, &str); 1] = [("filter", include_str!("../../templates/prompts/filter.hbs"))];
+const EMBEDDED: [(&str, &str); 4] = [
+    ("filter", include_str!("../../templates/prompts/filter.hbs")),
+    ("solve", include_str!("../../templates/prompts/solve.hbs")),
+    ("synth", include_str!("../../templates/prompts/synth.hbs")),
+    ("synth_again", include_str!("../../templates/prompts/synth_again.hbs")),
+];
 
 /// The line between the system text and the first message.
 const BREAK: &str = "--- user ---";

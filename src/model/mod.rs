@@ -16,6 +16,8 @@ mod outcome;
 mod recorded;
 mod review;
 mod revision;
+mod synth;
+mod validation;
 mod verdict;
 
 pub use attrition::{Attrition, AttritionReason, AttritionScope};
@@ -31,6 +33,8 @@ pub use outcome::{ErrorKind, InfraReason, Outcome, OutcomeParseError};
 pub use recorded::RecordedVerdict;
 pub use review::{Finding, Review};
 pub use revision::{Revision, RevisionStatus, WirePrediction};
+pub use synth::{CheckHit, SideSeen, SynthAnswer, SynthReason, SynthRow};
+pub use validation::{SolveStatus, ValidationRow};
 pub use verdict::{Verdict, VerdictKind, VerdictReason};
 
 /// Fields of a JSON object that this version does not know; kept so that they survive a round trip.

@@ -22,6 +22,7 @@ mod raw;
 mod repository;
 mod snapshot;
 mod sources;
+mod text;
 mod tree;
 mod write;
 
@@ -38,4 +39,5 @@ pub use path::{PathProblem, TreePath};
 pub use repository::Repository;
 pub use snapshot::{SNAPSHOT_TIME, Snapshot, SnapshotMode, SnapshotNote};
 pub use sources::{RepoSources, Retries};
+pub use text::changes_in;
 pub use tree::{TreeEntry, TreeReader};

@@ -4,3 +4,5 @@ pub mod audit;
 pub mod filter;
 pub mod import;
 pub mod score;
+pub mod synth;
+pub mod validate;

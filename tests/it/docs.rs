@@ -7,7 +7,8 @@ use std::process::Command;
 use redgreen::environment::Definitions;
 use redgreen::llm::Call;
 use redgreen::model::{
-    Attrition, BenchManifest, EnvironmentSpec, FilterRow, Instance, RecordedVerdict, Review, Revision, WirePrediction,
+    Attrition, BenchManifest, EnvironmentSpec, FilterRow, Instance, RecordedVerdict, Review, Revision, SynthRow,
+    ValidationRow, WirePrediction,
 };
 use redgreen::stage::audit::Thresholds;
 use redgreen::store::RunManifest;
@@ -27,6 +28,7 @@ const PAGES: &[&str] = &[
     "docs/LEAKS.md",
     "docs/MODELS.md",
     "docs/SANDBOX.md",
+    "docs/SYNTH.md",
     "docs/VERDICTS.md",
     "examples/quickstart/README.md",
 ];
@@ -95,6 +97,8 @@ fn examples_of_files_parse_with_the_real_types() {
             "attrition" => known::<Attrition>(&body, |r| r.extra.len()),
             "filter" => known::<FilterRow>(&body, |r| r.extra.len()),
             "call" => known::<Call>(&body, |r| r.extra.len()),
+            "synth" => known::<SynthRow>(&body, |r| r.extra.len()),
+            "validate" => known::<ValidationRow>(&body, |r| r.extra.len()),
             "manifest" => known::<RunManifest>(&body, |_| 0),
             "instance" => {
                 let read = redgreen::formats::folder::parse(&body).unwrap_or_else(|e| panic!("{e}\n{body}"));
@@ -111,7 +115,7 @@ fn examples_of_files_parse_with_the_real_types() {
         }
         kinds.insert(kind.to_owned());
     }
-    assert_eq!(kinds.len(), 13, "{kinds:?}");
+    assert_eq!(kinds.len(), 15, "{kinds:?}");
 }
 
 /// The names of all fields of a row, those of variables and the like left out.

@@ -5,4 +5,5 @@ mod filter;
 mod local;
 mod network;
 mod server;
+mod synth;
 mod tape;

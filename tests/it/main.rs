@@ -28,6 +28,7 @@ mod resume;
 mod sandbox;
 mod support;
 mod truth;
+mod validate;
 
 /// A file of tests that nobody declared would never run.
 #[test]

@@ -39,7 +39,7 @@ impl Unavailable {
     }
 
     /// The breaker's cause of what a repository or its host said.
-    pub(super) fn of_repo(error: &RepoError) -> Self {
+    pub(in crate::stage) fn of_repo(error: &RepoError) -> Self {
         const NETWORK: [&str; 7] = [
             "could not resolve",
             "couldn't resolve",

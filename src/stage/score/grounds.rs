@@ -10,6 +10,20 @@ use super::run::{Services, Settings};
 use crate::model::{CommentId, Digest, Revision, digest_bytes, digest_json};
 use crate::oracle::Reporters;
 
+/// What the command says that could change a run.
+pub(super) fn command_digest(settings: &Settings, services: &Services) -> Digest {
+    digest_json(&json!({
+        "tool_version": env!("CARGO_PKG_VERSION"),
+        "policy": settings.policy.as_str(),
+        "repeat": settings.repeat,
+        "limits": settings.limits,
+        "isolation": services.sandbox.isolation(),
+        "overrides": *services.overrides,
+        "as_of_commit": services.environments.is_as_of_commit(),
+        "reporters": Reporters::digest(),
+    }))
+}
+
 /// The grounds of the rows of one scoring.
 ///
 /// A record's key holds more: what the environment resolves to, and which tests the fixed code shows. That is known only
@@ -26,17 +40,7 @@ impl<'a> Grounds<'a> {
         if settings.redo || !settings.retry.is_empty() {
             return None;
         }
-        let command = digest_json(&json!({
-            "tool_version": env!("CARGO_PKG_VERSION"),
-            "policy": settings.policy.as_str(),
-            "repeat": settings.repeat,
-            "limits": settings.limits,
-            "isolation": services.sandbox.isolation(),
-            "overrides": *services.overrides,
-            "as_of_commit": services.environments.is_as_of_commit(),
-            "reporters": Reporters::digest(),
-        }));
-        Some(Self { services, bench_root, command })
+        Some(Self { services, bench_root, command: command_digest(settings, services) })
     }
 
     /// The grounds of an instance's rows, by comment. A comment is left out when something of it cannot be read.

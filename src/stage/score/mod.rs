@@ -24,6 +24,7 @@ mod second;
 mod sit;
 mod state;
 mod survey;
+mod trial;
 mod verdicts;
 mod workbench;
 
@@ -41,5 +42,6 @@ pub use row::{Row, RowState};
 pub use run::{DiskSettings, InfraCause, ScoreError, Services, Settings, Summary, score};
 pub use sit::{SitError, sit};
 pub use survey::{Look, Standing, Survey, TreeState, dockerfile, survey};
+pub use trial::{Ground, Side, TrialError, TrialRun, Trials};
 pub use verdicts::{Scored, verdicts};
 pub use workbench::{Code, Fitted, Made, Opened, Workbench};

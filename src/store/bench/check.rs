@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use super::load::{Rows, digest_on_disk, read};
 use super::{
-    ATTRITION, BenchError, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_install_as,
-    check_relative,
+    ATTRITION, BenchError, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, SYNTH, VALIDATE,
+    check_install_as, check_relative,
 };
 use crate::model::{CommentId, Framework, Instance, InstanceId};
 
@@ -24,10 +24,11 @@ pub fn check(dir: &Path) -> Vec<Problem> {
     let mut problems = std::mem::take(&mut rows.problems);
     let known = instances(dir, &rows, &mut problems);
     references(&rows, &known, &mut problems);
+    attempts(&rows, &known, &mut problems);
     frozen(&rows, &known, &mut problems);
     digest(dir, &rows, &mut problems);
     bundles(dir, &rows, &mut problems);
-    let order = [MANIFEST, DATASET, REVIEWS, REVISIONS, RECORDED, ATTRITION, FILTER];
+    let order = [MANIFEST, DATASET, REVIEWS, REVISIONS, RECORDED, ATTRITION, FILTER, SYNTH, VALIDATE];
     problems.sort_by_key(|p| (order.iter().position(|f| *f == p.file), p.line, p.severity));
     problems
 }
@@ -207,6 +208,26 @@ fn references(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
         if let Some(first) = filtered.insert((&row.instance_id, &row.comment), *line) {
             let text = format!("line {first} is of the same comment; keep one");
             problems.push(Problem::error(FILTER, *line, "comment", text));
+        }
+    }
+}
+
+/// Rows of attempts, of models and of agents, must be of comments that are there, each attempt once.
+fn attempts(rows: &Rows, known: &Known<'_>, problems: &mut Vec<Problem>) {
+    let synth = rows.synth.iter().map(|(line, row)| (SYNTH, *line, &row.instance_id, &row.comment, "", row.attempt));
+    let validate = rows
+        .validate
+        .iter()
+        .map(|(line, row)| (VALIDATE, *line, &row.instance_id, &row.comment, row.agent.as_str(), row.attempt));
+    let mut seen = BTreeMap::new();
+    for (file, line, id, comment, agent, attempt) in synth.chain(validate) {
+        if !known.get(id).is_some_and(|comments| comments.contains(comment.as_str())) {
+            let text = format!("{DATASET} has no comment `{comment}` of `{id}`; correct or remove this line");
+            problems.push(Problem::error(file, line, "comment", text));
+        }
+        if let Some(first) = seen.insert((file, id, comment, agent, attempt), line) {
+            let text = format!("line {first} is of the same attempt; keep one");
+            problems.push(Problem::error(file, line, "attempt", text));
         }
     }
 }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::model::{
     Attrition, BenchManifest, Digest, FilterRow, Instance, InstanceId, Oracle, RecordedVerdict, Review, Revision,
+    SynthRow, ValidationRow,
 };
 
 /// A benchmark about to be written: its rows and the bytes of its tests.
@@ -26,6 +27,10 @@ pub struct Content {
     pub attrition: Vec<Attrition>,
     /// `filter.jsonl`.
     pub filter: Vec<FilterRow>,
+    /// `synth.jsonl`.
+    pub synth: Vec<SynthRow>,
+    /// `validate.jsonl`.
+    pub validate: Vec<ValidationRow>,
 }
 
 impl Content {
@@ -40,6 +45,8 @@ impl Content {
             recorded: Vec::new(),
             attrition: Vec::new(),
             filter: Vec::new(),
+            synth: Vec::new(),
+            validate: Vec::new(),
         }
     }
 }
@@ -66,6 +73,10 @@ pub struct Benchmark {
     pub attrition: Vec<Attrition>,
     /// `filter.jsonl`.
     pub filter: Vec<FilterRow>,
+    /// `synth.jsonl`.
+    pub synth: Vec<SynthRow>,
+    /// `validate.jsonl`.
+    pub validate: Vec<ValidationRow>,
 }
 
 impl Benchmark {

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use super::{
-    ATTRITION, Benchmark, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, check_relative,
-    dataset_digest,
+    ATTRITION, Benchmark, DATASET, FILTER, MANIFEST, Problem, RECORDED, REVIEWS, REVISIONS, SYNTH, VALIDATE,
+    check_relative, dataset_digest,
 };
 use crate::model::{
     Attrition, BENCH_SCHEMA, BenchManifest, Digest, FilterRow, Instance, Parsed, RecordedVerdict, Review, Revision,
-    WirePrediction, from_value, parse_jsonl,
+    SynthRow, ValidationRow, WirePrediction, from_value, parse_jsonl,
 };
 
 /// Why a folder cannot be read as a benchmark at all.
@@ -69,7 +69,8 @@ impl Benchmark {
     /// When the folder is not a benchmark, its `bench.json` is broken or newer than this version, or a file cannot be
     /// read.
     pub fn load(dir: &Path) -> Result<Loaded, BenchError> {
-        let Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, problems } = read(dir)?;
+        let Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, synth, validate, problems } =
+            read(dir)?;
         let instances: Vec<Instance> = instances.into_iter().map(|(_, row)| row).collect();
         let benchmark = Benchmark {
             dir: dir.to_owned(),
@@ -81,6 +82,8 @@ impl Benchmark {
             recorded: recorded.into_iter().map(|(_, row)| row).collect(),
             attrition: attrition.into_iter().map(|(_, row)| row).collect(),
             filter: filter.into_iter().map(|(_, row)| row).collect(),
+            synth: synth.into_iter().map(|(_, row)| row).collect(),
+            validate: validate.into_iter().map(|(_, row)| row).collect(),
         };
         Ok(Loaded { benchmark, problems })
     }
@@ -100,6 +103,8 @@ pub(super) struct Rows {
     pub recorded: Vec<(usize, RecordedVerdict)>,
     pub attrition: Vec<(usize, Attrition)>,
     pub filter: Vec<(usize, FilterRow)>,
+    pub synth: Vec<(usize, SynthRow)>,
+    pub validate: Vec<(usize, ValidationRow)>,
     pub problems: Vec<Problem>,
 }
 
@@ -118,7 +123,9 @@ pub(super) fn read(dir: &Path) -> Result<Rows, BenchError> {
     let recorded = rows(dir, RECORDED, false, &mut problems)?;
     let attrition = rows(dir, ATTRITION, false, &mut problems)?;
     let filter = rows(dir, FILTER, false, &mut problems)?;
-    Ok(Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, problems })
+    let synth = rows(dir, SYNTH, false, &mut problems)?;
+    let validate = rows(dir, VALIDATE, false, &mut problems)?;
+    Ok(Rows { manifest, instances, reviews, revisions, recorded, attrition, filter, synth, validate, problems })
 }
 
 fn manifest(path: &Path) -> Result<BenchManifest, BenchError> {

@@ -2,7 +2,7 @@
 //!
 //! A folder is a benchmark when it has a `bench.json`. Beside it lie `dataset.jsonl`, the tests under `oracles/`, and
 //! the optional `reviews.jsonl`, `revisions.jsonl`, `recorded.jsonl`, `attrition.jsonl`, `filter.jsonl`
-//! (with `llm.jsonl`, its ledger) and `repos/*.bundle`.
+//! (with `llm.jsonl`, the ledger of models), `synth.jsonl`, `validate.jsonl` and `repos/*.bundle`.
 
 mod check;
 mod content;
@@ -34,6 +34,10 @@ pub const RECORDED: &str = "recorded.jsonl";
 pub const ATTRITION: &str = "attrition.jsonl";
 /// What the comment filter says of each comment.
 pub const FILTER: &str = "filter.jsonl";
+/// The attempts to turn comments into tests.
+pub const SYNTH: &str = "synth.jsonl";
+/// The attempts of coding agents to solve comments from their words.
+pub const VALIDATE: &str = "validate.jsonl";
 /// The calls of language models that went into the benchmark.
 pub const LEDGER: &str = "llm.jsonl";
 /// The folder of the tests.

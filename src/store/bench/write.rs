@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{
     ATTRITION, Benchmark, Content, DATASET, FILTER, MANIFEST, ORACLES, PathProblem, RECORDED, REVIEWS, REVISIONS,
-    check_relative, dataset_digest,
+    SYNTH, VALIDATE, check_relative, dataset_digest,
 };
 use crate::model::{Digest, to_jsonl};
 use crate::store::{StoreError, write_atomic};
@@ -86,6 +86,8 @@ pub fn write(dir: &Path, content: &Content, mode: WriteMode) -> Result<Written, 
     files += optional(dir, RECORDED, &content.recorded)?;
     files += optional(dir, ATTRITION, &content.attrition)?;
     files += optional(dir, FILTER, &content.filter)?;
+    files += optional(dir, SYNTH, &content.synth)?;
+    files += optional(dir, VALIDATE, &content.validate)?;
     let digest = dataset_digest(&content.instances, |test| content.tests.get(test).cloned());
     let mut manifest = content.manifest.clone();
     manifest.dataset_digest = Some(digest.to_string());

@@ -38,6 +38,10 @@ fn no_verb_lists_the_verbs() {
       env          Build environments ahead, make what they stand on, look at them, sit down in one,
                    make room
       filter       Classify comments: which of them can become oracles?
+      synth        Turn comments into tests: a language model writes them, and what fails before and
+                   passes after is kept
+      validate     Can coding agents solve the comments from their words? Several attempts each, scored
+                   by the oracles
       prompt       Look at the prompts that language models get
       gc           Show what the cache holds, and delete what was not used for a while
       completions  Print a completion script for a shell
