@@ -8,6 +8,7 @@ mod changes;
 mod error;
 mod gitdir;
 mod handout;
+mod history;
 pub mod leak;
 mod lock;
 mod merged;
@@ -29,6 +30,7 @@ pub use beside::renew_beside;
 pub use changes::{Change, ChangeSet, FileContent, FileMode};
 pub use error::RepoError;
 pub use handout::{HandOut, HandOutError};
+pub use history::DiffText;
 pub use patch::{
     Applied, ApplyMethod, Escape, MAX_FILE, MAX_PATCH, Normalised, PatchError, apply_patch, normalise_patch,
 };
