@@ -13,6 +13,7 @@ pub mod engine;
 pub mod environment;
 pub mod fault;
 pub mod formats;
+pub mod host;
 pub mod metrics;
 pub mod model;
 pub mod oracle;
