@@ -12,6 +12,7 @@ mod gc;
 mod import;
 mod interrupt;
 mod leak_check;
+mod live;
 mod planned;
 mod printer;
 mod report;
@@ -55,7 +56,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Args),
-    Import(import::Args),
+    Import(Box<import::Args>),
     Check(check::Args),
     LeakCheck(Box<leak_check::Args>),
     Snapshot(snapshot::Args),
@@ -120,7 +121,7 @@ pub fn main() -> ExitCode {
     }
     let outcome = match args.verb {
         Verb::Doctor(args) => doctor::run(args),
-        Verb::Import(args) => import::run(args),
+        Verb::Import(args) => import::run(*args),
         Verb::Check(args) => check::run(args),
         Verb::LeakCheck(args) => leak_check::run(*args),
         Verb::Snapshot(args) => snapshot::run(args),

@@ -1,0 +1,6 @@
+//! Pull requests from GitHub's API: files on disk and a scripted server, with repositories that are made here.
+
+mod disk;
+mod live;
+mod server;
+mod stand;
