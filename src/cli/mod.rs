@@ -8,6 +8,8 @@ mod diff;
 mod doctor;
 mod env;
 mod error;
+mod freeze;
+mod funnel;
 mod gc;
 mod import;
 mod interrupt;
@@ -64,6 +66,8 @@ enum Verb {
     Report(report::Args),
     Diff(diff::Args),
     Rerun(Box<rerun::Args>),
+    Freeze(Box<freeze::Args>),
+    Funnel(funnel::Args),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -129,6 +133,8 @@ pub fn main() -> ExitCode {
         Verb::Report(args) => report::run(args),
         Verb::Diff(args) => diff::run(args),
         Verb::Rerun(args) => rerun::run(*args),
+        Verb::Freeze(args) => freeze::run(*args),
+        Verb::Funnel(args) => funnel::run(args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

@@ -2,9 +2,9 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 18] = [
-    "filter", "label", "prompt", "synth", "validate", "audit", "funnel", "freeze", "review", "revise", "compare",
-    "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
+const PLANNED: [&str; 16] = [
+    "filter", "label", "prompt", "synth", "validate", "audit", "review", "revise", "compare", "judge", "metrics", "stats",
+    "mine", "submit", "worker", "merge",
 ];
 
 /// The error for a word that is no verb.

@@ -1,4 +1,6 @@
 //! One room a stage; each = plan tasks → run → record.
 
+pub mod freeze;
+pub mod funnel;
 pub mod import;
 pub mod score;

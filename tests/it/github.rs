@@ -1,6 +1,7 @@
 //! Pull requests from GitHub's API: files on disk and a scripted server, with repositories that are made here.
 
 mod disk;
+mod freeze;
 mod live;
 mod server;
 mod stand;
