@@ -13,6 +13,7 @@ mod funnel;
 mod gc;
 mod import;
 mod interrupt;
+mod label;
 mod leak_check;
 mod live;
 mod planned;
@@ -68,6 +69,7 @@ enum Verb {
     Rerun(Box<rerun::Args>),
     Freeze(Box<freeze::Args>),
     Funnel(funnel::Args),
+    Label(label::Args),
     Env(env::Args),
     Gc(gc::Args),
     Completions(completions::Args),
@@ -135,6 +137,7 @@ pub fn main() -> ExitCode {
         Verb::Rerun(args) => rerun::run(*args),
         Verb::Freeze(args) => freeze::run(*args),
         Verb::Funnel(args) => funnel::run(args),
+        Verb::Label(args) => label::run(args),
         Verb::Env(args) => env::run(args),
         Verb::Gc(args) => gc::run(args),
         Verb::Completions(args) => completions::run(args, <Args as clap::CommandFactory>::command()),

@@ -2,8 +2,8 @@
 
 use super::error::CliError;
 
-const PLANNED: [&str; 16] = [
-    "filter", "label", "prompt", "synth", "validate", "audit", "review", "revise", "compare", "judge", "metrics", "stats",
+const PLANNED: [&str; 15] = [
+    "filter", "prompt", "synth", "validate", "audit", "review", "revise", "compare", "judge", "metrics", "stats",
     "mine", "submit", "worker", "merge",
 ];
 

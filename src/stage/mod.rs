@@ -3,4 +3,5 @@
 pub mod freeze;
 pub mod funnel;
 pub mod import;
+pub mod label;
 pub mod score;

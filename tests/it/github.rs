@@ -2,6 +2,7 @@
 
 mod disk;
 mod freeze;
+mod label;
 mod live;
 mod server;
 mod stand;
