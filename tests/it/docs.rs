@@ -15,9 +15,10 @@ use serde_json::Value;
 
 use crate::support::{Place, Ran, binary, root};
 
-const PAGES: [&str; 9] = [
+const PAGES: [&str; 10] = [
     "README.md",
     "docs/ARCHITECTURE.md",
+    "docs/BUILD-A-BENCHMARK.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
     "docs/HOSTILE.md",
