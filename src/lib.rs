@@ -14,6 +14,7 @@ pub mod engine;
 pub mod environment;
 pub mod fault;
 pub mod formats;
+pub mod host;
 pub mod llm;
 pub mod metrics;
 pub mod model;

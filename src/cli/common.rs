@@ -19,7 +19,7 @@ use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
 use crate::stage::score::{DiskSettings, Services, cache_limit, free_up};
-use crate::store::bench::{Benchmark, Problem};
+use crate::store::bench::{Benchmark, Content, Problem};
 use crate::store::cache::Bucket;
 use crate::store::{Scratch, Uses};
 
@@ -162,6 +162,41 @@ pub(super) fn load_benchmark(folder: &Path, printer: &Printer) -> Result<Benchma
             .hint(format!("`redgreen check {}` names every problem", folder.display())));
     }
     Ok(loaded.benchmark)
+}
+
+/// A benchmark as it would be written again, with its tests.
+pub(super) fn copied(bench: &Benchmark) -> Result<Content, CliError> {
+    let mut content = Content {
+        instances: bench.instances.clone(),
+        reviews: bench.reviews.clone(),
+        revisions: bench.revisions.clone(),
+        recorded: bench.recorded.clone(),
+        attrition: bench.attrition.clone(),
+        ..Content::new(bench.manifest.clone())
+    };
+    for oracle in bench.instances.iter().flat_map(|instance| &instance.oracles) {
+        let path = bench.test_path(oracle).map_err(|e| CliError::usage(format!("the test `{}`: {e}", oracle.test)))?;
+        let bytes = fs_err::read(path).map_err(|e| {
+            CliError::usage("a test cannot be read").because(&e).hint("`redgreen check` names what the benchmark lacks")
+        })?;
+        content.tests.insert(oracle.test.clone(), bytes);
+    }
+    Ok(content)
+}
+
+/// Copies the repositories that travel with a benchmark.
+pub(super) fn carry_bundles(from: &Path, to: &Path) -> Result<(), CliError> {
+    let failed = |e: std::io::Error| CliError::infra("a repository of the benchmark cannot be copied").because(&e);
+    let (from, to) = (from.join("repos"), to.join("repos"));
+    for entry in walkdir::WalkDir::new(&from).sort_by_file_name().into_iter().flatten() {
+        let Ok(relative) = entry.path().strip_prefix(&from) else { continue };
+        if entry.file_type().is_file() && entry.path().extension().is_some_and(|e| e == "bundle") {
+            let target = to.join(relative);
+            fs_err::create_dir_all(target.parent().unwrap_or(&to)).map_err(failed)?;
+            fs_err::copy(entry.path(), target).map_err(failed)?;
+        }
+    }
+    Ok(())
 }
 
 /// Names problems on standard error, the first ones one by one.

@@ -8,15 +8,21 @@ use super::Outcome;
 use super::common::{self, CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
+use super::settings::parse_seconds;
+use crate::host::PullName;
 use crate::model::{Instance, MergedKind};
+use crate::repo::RepoSources;
 use crate::report::counted;
-use crate::stage::import::{self, Environments, ImportError, Imported, Options, Source, Summary};
+use crate::stage::import::{
+    self, Authors, Environments, GithubOptions, ImportError, Imported, Options, Source, Summary,
+};
 use crate::store::bench::{self, Content, WriteMode};
 
 /// Turn foreign data into a benchmark folder.
 ///
 /// Whatever does not come through is named: as a problem with file and line, or as a typed row of `attrition.jsonl`.
-/// With `--mirrors`, merged commits that the data lacks are looked for there. An import never uses the network.
+/// With `--mirrors`, merged commits that the data lacks are looked for there. An import never uses the network, apart
+/// from `github --live`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     #[command(subcommand)]
@@ -33,6 +39,15 @@ enum What {
     ///
     /// Example: redgreen import c-crab ~/c-crab@856dfa3 --out bench --mirrors ~/mirrors
     CCrab(One),
+    /// Pull requests with their review comments, as GitHub's API gives them (REST or GraphQL), from files or asked for now.
+    ///
+    /// Each commit that was reviewed becomes an instance; commits that a rebase took away are found by the lines that
+    /// were commented. It needs the repositories: `--mirrors`.
+    ///
+    /// Example: redgreen import github pulls/ --mirrors ~/mirrors --out bench
+    ///
+    /// Example: redgreen import github --live owner/name#12 --save pulls --mirrors ~/mirrors --out bench
+    Github(Box<Github>),
     /// Instances written by a person: folders with an `instance.json` and its tests, or folders of such folders.
     ///
     /// Example: redgreen import folder my-instances --out bench
@@ -57,6 +72,36 @@ struct Several {
     /// The instances' folders, or folders of them.
     #[arg(value_name = "DIR", required = true)]
     sources: Vec<PathBuf>,
+    #[command(flatten)]
+    to: To,
+}
+
+#[derive(Debug, clap::Args)]
+struct Github {
+    /// Files of the API, or folders with such files (`.json`, `.jsonl`, `.ndjson`).
+    #[arg(value_name = "PATH", required_unless_present = "live")]
+    sources: Vec<PathBuf>,
+    /// The repository of objects that do not say theirs.
+    #[arg(long, value_name = "OWNER/NAME")]
+    repo: Option<String>,
+    /// Whether logins are kept: `anonymous` has stand-ins only, `real` has logins beside them.
+    #[arg(long, value_name = "WHOSE", default_value = "anonymous", value_parser = ["anonymous", "real"])]
+    authors: String,
+    /// Ask the API for this pull request; may be repeated. A token is taken from GITHUB_TOKEN, or from `--token-file`.
+    #[arg(long, value_name = "OWNER/NAME#N", requires = "save", help_heading = "Asking the API")]
+    live: Vec<PullName>,
+    /// Where the API's answers are kept, as they came: another import reads them from there.
+    #[arg(long, value_name = "DIR", requires = "live", help_heading = "Asking the API")]
+    save: Option<PathBuf>,
+    /// File with a token.
+    #[arg(long, value_name = "FILE", requires = "live", help_heading = "Asking the API")]
+    token_file: Option<PathBuf>,
+    /// The API's address [default: GITHUB_API_URL, or https://api.github.com].
+    #[arg(long, value_name = "URL", requires = "live", help_heading = "Asking the API")]
+    api_url: Option<String>,
+    /// The longest that the API's limits may make us wait, in seconds [default: 4500].
+    #[arg(long, value_name = "SECONDS", requires = "live", value_parser = parse_seconds, help_heading = "Asking the API")]
+    max_wait: Option<std::time::Duration>,
     #[command(flatten)]
     to: To,
 }
@@ -100,9 +145,10 @@ struct Predictions {
 
 pub(super) fn run(args: Args) -> Outcome {
     match args.source {
-        What::SweCare(one) => import_with(&one.to, |options| import::swe_care(&one.source, options)),
-        What::CCrab(one) => import_with(&one.to, |options| import::ccrab(&Source::parse(&one.source)?, options)),
-        What::Folder(several) => import_with(&several.to, |options| import::folder(&several.sources, options)),
+        What::SweCare(one) => import_with(&one.to, |options, _| import::swe_care(&one.source, options)),
+        What::CCrab(one) => import_with(&one.to, |options, _| import::ccrab(&Source::parse(&one.source)?, options)),
+        What::Folder(several) => import_with(&several.to, |options, _| import::folder(&several.sources, options)),
+        What::Github(args) => github(&args),
         What::Predictions(args) => predictions(&args),
     }
 }
@@ -111,7 +157,26 @@ fn failed(error: &ImportError) -> CliError {
     CliError::usage(error.to_string()).because(error)
 }
 
-fn import_with(to: &To, work: impl FnOnce(&Options<'_>) -> Result<Imported, ImportError>) -> Outcome {
+/// Asks the API where that is wanted, then imports what is on disk.
+fn github(args: &Github) -> Outcome {
+    let mut paths = args.sources.clone();
+    if let Some(save) = &args.save {
+        paths.extend(super::live::fetch(&super::live::Asked {
+            pulls: &args.live,
+            save,
+            token_file: args.token_file.as_deref(),
+            api: args.api_url.as_deref(),
+            patience: args.max_wait,
+        })?);
+    }
+    let authors = if args.authors == "real" { Authors::Real } else { Authors::Anonymous };
+    import_with(&args.to, |common, sources| {
+        let open = |repo: &str| sources.open(repo);
+        import::github(&paths, &GithubOptions { common: *common, repo: args.repo.as_deref(), authors, open: &open })
+    })
+}
+
+fn import_with(to: &To, work: impl FnOnce(&Options<'_>, &RepoSources) -> Result<Imported, ImportError>) -> Outcome {
     let printer = Printer;
     let layers = common::layers()?;
     let environments = to.environments.as_deref().map(Environments::read).transpose().map_err(|e| failed(&e))?;
@@ -137,7 +202,7 @@ fn import_with(to: &To, work: impl FnOnce(&Options<'_>) -> Result<Imported, Impo
         environments: environments.as_ref(),
         merged: (!repositories.mirrors.value.is_empty()).then_some(finder),
     };
-    let imported = work(&options).map_err(|e| failed(&e))?;
+    let imported = work(&options, &sources).map_err(|e| failed(&e))?;
     let notes = notes.into_inner();
     for note in notes.iter().take(5) {
         printer.note(&format!("merged commit not found: {note}"));
@@ -193,6 +258,16 @@ fn summarise(printer: &Printer, out: &Path, summary: &Summary, json: bool) -> Ou
         text.push_str(&format!(
             "merged commits found for {} instances, not found for {}\n",
             summary.merged_found, summary.merged_not_found
+        ));
+    }
+    for (kind, counted) in &summary.read {
+        text.push_str(&format!(
+            "{}: {} read, {} kept, {} known already, {} without a place\n",
+            kind.replace('_', " "),
+            counted.read,
+            counted.kept,
+            counted.again,
+            counted.lost
         ));
     }
     if !summary.problems.is_empty() {

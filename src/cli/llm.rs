@@ -141,7 +141,11 @@ impl LlmOptions {
             }
             AnswersFrom::Replay(file) => Arc::new(Cassette::replay(file, named.as_deref()).map_err(|e| failed(&e))?),
         };
-        Ok(Opened { model, prices: self.prices(layers)?, purse: self.purse(layers)? })
+        let (prices, purse) = (self.prices(layers)?, self.purse(layers)?);
+        if !matches!(from, AnswersFrom::Replay(_)) {
+            purse.check_price(model.name(), &prices).map_err(|e| failed(&e))?;
+        }
+        Ok(Opened { model, prices, purse })
     }
 
     fn prices(&self, layers: &Layers) -> Result<PriceTable, CliError> {

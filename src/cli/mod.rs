@@ -10,11 +10,15 @@ mod doctor;
 mod env;
 mod error;
 mod filter;
+mod freeze;
+mod funnel;
 mod gc;
 mod import;
 mod interrupt;
+mod label;
 mod leak_check;
 mod llm;
+mod live;
 mod planned;
 mod printer;
 mod prompt;
@@ -61,7 +65,7 @@ struct Args {
 #[derive(Debug, Subcommand)]
 enum Verb {
     Doctor(doctor::Args),
-    Import(import::Args),
+    Import(Box<import::Args>),
     Check(check::Args),
     LeakCheck(Box<leak_check::Args>),
     Snapshot(snapshot::Args),
@@ -70,6 +74,9 @@ enum Verb {
     Report(report::Args),
     Diff(diff::Args),
     Rerun(Box<rerun::Args>),
+    Freeze(Box<freeze::Args>),
+    Funnel(funnel::Args),
+    Label(label::Args),
     Env(env::Args),
     Filter(Box<filter::Args>),
     Synth(Box<synth::Args>),
@@ -131,7 +138,7 @@ pub fn main() -> ExitCode {
     }
     let outcome = match args.verb {
         Verb::Doctor(args) => doctor::run(args),
-        Verb::Import(args) => import::run(args),
+        Verb::Import(args) => import::run(*args),
         Verb::Check(args) => check::run(args),
         Verb::LeakCheck(args) => leak_check::run(*args),
         Verb::Snapshot(args) => snapshot::run(args),
@@ -140,6 +147,9 @@ pub fn main() -> ExitCode {
         Verb::Report(args) => report::run(args),
         Verb::Diff(args) => diff::run(args),
         Verb::Rerun(args) => rerun::run(*args),
+        Verb::Freeze(args) => freeze::run(*args),
+        Verb::Funnel(args) => funnel::run(args),
+        Verb::Label(args) => label::run(args),
         Verb::Env(args) => env::run(args),
         Verb::Filter(args) => filter::run(*args),
         Verb::Synth(args) => synth::run(*args),

@@ -3,8 +3,7 @@
 use super::error::CliError;
 
 const PLANNED: &[&str] = &[
-    "label", "funnel", "freeze", "review", "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker",
-    "merge",
+    "review", "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
 ];
 
 /// The error for a word that is no verb.

@@ -35,7 +35,7 @@ enum What {
     /// Render a prompt as a comment would get it.
     ///
     /// Example: redgreen prompt show filter lantern-example__tally-3@2a8c4ad --bench examples/quickstart
-    Show(Show),
+    Show(Box<Show>),
 }
 
 #[derive(Debug, clap::Args)]

@@ -252,7 +252,18 @@ pub(super) fn run(args: Args) -> Outcome {
     common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
-    let run = open_run(&args, &loaded, &digest, policy, denominator, &services.cache, &printer)?;
+    let parent = Path::new("redgreen-runs");
+    let root = match &args.out {
+        Some(out) => out.clone(),
+        None => {
+            let found = if args.new { None } else { find_run(parent, &digest, policy.as_str())? };
+            found.unwrap_or_else(|| fresh_folder(parent, &loaded.manifest.name))
+        }
+    };
+    let partly = !args.instances.is_empty() || args.slice.is_some() || !args.arms.is_empty();
+    let opening =
+        Opening { root: &root, loaded: &loaded, digest: &digest, policy, denominator, cache: &services.cache };
+    let run = open_run(&opening, partly, &printer)?;
     printer.note(&format!("run: {}", run.root().display()));
     let (status, _entered) = execute(&printer, &plan, &loaded, settings, scheduler, services, &run)?;
     super::report::show(&printer, &run, Some(denominator), args.json, super::report::Files::UnlessThere)?;
@@ -326,24 +337,20 @@ fn unknown_arm(arm: &Arm, known: &[Arm], revisions: &[Revision]) -> CliError {
     CliError::usage(format!("there is no arm `{arm}`")).hint(format!("the arms are: {}", names.join(", ")))
 }
 
-fn open_run(
-    args: &Args,
-    loaded: &Benchmark,
-    digest: &crate::model::Digest,
-    policy: Policy,
-    denominator: Denominator,
-    cache: &Path,
-    printer: &Printer,
-) -> Result<RunFolder, CliError> {
-    let parent = Path::new("redgreen-runs");
-    let root = match &args.out {
-        Some(out) => out.clone(),
-        None => {
-            let found = if args.new { None } else { find_run(parent, digest, policy.as_str())? };
-            found.unwrap_or_else(|| fresh_folder(parent, &loaded.manifest.name))
-        }
-    };
-    let root = common::absolute(&root)?;
+/// A run folder to be opened, and what it is a run of.
+pub(super) struct Opening<'a> {
+    pub(super) root: &'a Path,
+    pub(super) loaded: &'a Benchmark,
+    pub(super) digest: &'a crate::model::Digest,
+    pub(super) policy: Policy,
+    pub(super) denominator: Denominator,
+    pub(super) cache: &'a Path,
+}
+
+/// Opens a run folder, making it where it is not there. `partly` says that not everything of the benchmark is run.
+pub(super) fn open_run(opening: &Opening<'_>, partly: bool, printer: &Printer) -> Result<RunFolder, CliError> {
+    let Opening { loaded, digest, policy, denominator, cache, .. } = *opening;
+    let root = common::absolute(opening.root)?;
     let of_tests = score::Roster::new(
         &loaded.instances,
         loaded.manifest.frozen.as_deref(),
@@ -358,7 +365,7 @@ fn open_run(
         created: jiff::Timestamp::now(),
         benchmark: BenchmarkRef {
             name: loaded.manifest.name.clone(),
-            path: common::absolute(&args.bench)?,
+            path: common::absolute(&loaded.dir)?,
             digest: digest.clone(),
         },
         policy: policy.as_str().to_owned(),
@@ -385,7 +392,6 @@ fn open_run(
             .hint("name another folder with `--out`"));
     }
     // A changed test or environment makes a new benchmark digest; records of what did not change still serve.
-    let partly = !args.instances.is_empty() || args.slice.is_some() || !args.arms.is_empty();
     if there.benchmark.digest != manifest.benchmark.digest && partly {
         printer.note(
             "note: the benchmark has changed since this folder was scored last; what is not chosen now keeps its earlier verdicts",
@@ -414,7 +420,7 @@ fn put_tests(run: &RunFolder, roster: &score::Roster, bench: &Path) -> Result<()
 }
 
 /// `redgreen-runs/<name>-<n>`, the first number that is free.
-fn fresh_folder(parent: &Path, name: &str) -> PathBuf {
+pub(super) fn fresh_folder(parent: &Path, name: &str) -> PathBuf {
     let safe = safe_name(name);
     (1..).map(|n| parent.join(format!("{safe}-{n}"))).find(|p| !p.exists()).unwrap_or_else(|| parent.join(safe))
 }
@@ -427,7 +433,8 @@ pub(super) fn safe_name(name: &str) -> String {
     if safe.is_empty() { "run".to_owned() } else { safe.to_owned() }
 }
 
-fn execute(
+/// Runs a plan, with progress on standard error.
+pub(super) fn execute(
     printer: &Printer,
     plan: &score::Plan<'_>,
     loaded: &Benchmark,

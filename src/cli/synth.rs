@@ -157,6 +157,8 @@ pub(super) fn run(args: Args) -> Outcome {
 
     settings.redo = args.redo;
 
+    // Whatever is wrong with its settings is said before anything is written.
+    let opened = args.llm.open(&layers)?;
     // The folder is a benchmark from the beginning, so that what is finished is kept whatever ends the run.
     let mut content = copied(&bench)?;
     let earlier = earlier(&args.out, &bench)?;
@@ -164,7 +166,7 @@ pub(super) fn run(args: Args) -> Outcome {
     synth::compose(&mut content, &kit, &[], &[]);
     write(&args.out, &content)?;
     carry_bundles(&args.bench, &args.out)?;
-    let llm = args.llm.open(&layers, &args.out.join(bench::LEDGER), &printer)?;
+    let llm = opened.with_ledger(&args.out.join(bench::LEDGER), &printer)?;
     let (journal, _) = LineFile::open(&args.out.join(bench::SYNTH))?;
     let run = run_folder(&args.out, synth::STAGE, &bench, &services.cache)?;
     let tests = tempfile::Builder::new().prefix("synth-").tempdir_in(services.scratch.path());

@@ -2,6 +2,7 @@
 
 pub mod ccrab;
 pub mod folder;
+pub mod github;
 pub mod junit;
 pub mod predictions;
 pub mod swe_care;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use serde::{Deserialize, Serialize};
 
-use super::{FailureKind, LlmError, locked};
+use super::{FailureKind, LlmError, PriceTable, locked};
 
 /// Bounds of one run or stage; what is `None` is not bounded.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -151,6 +151,16 @@ impl Purse {
         Self { budget: Arc::new(budget), state: Arc::default() }
     }
 
+    /// Whether the model's price must be known, and is not: no call that money bounds will be let through.
+    ///
+    /// # Errors
+    /// [`FailureKind::UnknownPrice`].
+    pub fn check_price(&self, model: &str, prices: &PriceTable) -> Result<(), LlmError> {
+        let budget = &self.budget;
+        let bounded = budget.run.usd.is_some() || budget.stages.values().any(|bounds| bounds.usd.is_some());
+        if bounded && prices.get(model).is_none() { Err(unknown_price(model)) } else { Ok(()) }
+    }
+
     /// Takes what an earlier process of the same run used.
     pub fn used_before(&self, stage: &str, amount: Amount) {
         locked(&self.state).each(stage, |taken| taken.add(amount));
@@ -163,11 +173,7 @@ impl Purse {
     /// not known.
     pub fn reserve(&self, stage: &str, model: &str, most: Amount) -> Result<Reservation, LlmError> {
         if most.usd.is_none() && self.budget.bounds_money(stage) {
-            let said = format!(
-                "there is a budget of money, and no price of `{model}` is known; add it to a table of prices and name that with \
-                 `--prices FILE` (`templates/prices.toml` shows the form)"
-            );
-            return Err(LlmError::new(FailureKind::UnknownPrice, said));
+            return Err(unknown_price(model));
         }
         let mut state = locked(&self.state);
         let of_stage = state.stages.get(stage).copied().unwrap_or_default();
@@ -183,6 +189,14 @@ impl Purse {
         drop(state);
         Ok(Reservation { purse: self.clone(), stage: stage.to_owned(), most, settled: false })
     }
+}
+
+fn unknown_price(model: &str) -> LlmError {
+    let said = format!(
+        "there is a budget of money, and no price of `{model}` is known; add it to a table of prices and name that with \
+         `--prices FILE` (`templates/prices.toml` shows the form)"
+    );
+    LlmError::new(FailureKind::UnknownPrice, said)
 }
 
 /// What is set aside for one call. When it is dropped without being settled, all of it counts as taken: nobody knows what

@@ -82,4 +82,24 @@ pub enum AttritionReason {
     NoCommit,
     /// The same key occurs twice; the first one counts.
     Duplicate,
+    /// A pull request without any review comment.
+    NoComments,
+    /// It is on a pull request as a whole, and has no place in the code.
+    NotInline,
+    /// No commit that is to be had has the commented lines.
+    NotLocated,
+    /// Several places fit, and nothing tells which one is meant.
+    Ambiguous,
+    /// Nothing tells the commit that a pull request branched from.
+    NoBase,
+    /// It was read, and nothing is made of it.
+    Unused,
+    /// A control of the oracle is bad: it does not fail at `head`, or does not pass at `merged`.
+    BadControl,
+    /// A control of the oracle cannot be run: no merged commit is known.
+    Uncontrolled,
+    /// It does not meet a threshold that was asked for.
+    Threshold,
+    /// The machine, the network or the time was to blame; it may come through another time.
+    Infra,
 }

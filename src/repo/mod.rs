@@ -9,6 +9,7 @@ mod difference;
 mod error;
 mod gitdir;
 mod handout;
+mod history;
 pub mod leak;
 mod lock;
 mod merged;
@@ -32,6 +33,7 @@ pub use changes::{Change, ChangeSet, FileContent, FileMode};
 pub use difference::{LineChange, line_changes, show_change};
 pub use error::RepoError;
 pub use handout::{HandOut, HandOutError};
+pub use history::DiffText;
 pub use patch::{
     Applied, ApplyMethod, Escape, MAX_FILE, MAX_PATCH, Normalised, PatchError, apply_patch, normalise_patch,
 };

@@ -149,7 +149,7 @@ fn read(path: &Path, is_link: bool) -> Result<FileContent, RepoError> {
         return Ok(FileContent { mode: FileMode::Symlink, content: target.as_os_str().as_bytes().to_vec() });
     }
     let meta = fs_err::symlink_metadata(path)?;
-    if meta.len() > MAX_FILE as u64 {
+    if meta.len() > MAX_FILE {
         let said = format!("`{}` has {} bytes, more than a patch may hold", path.display(), meta.len());
         return Err(RepoError::Io(std::io::Error::new(std::io::ErrorKind::FileTooLarge, said)));
     }

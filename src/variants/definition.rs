@@ -223,7 +223,7 @@ impl Languages {
                 out.push('\n');
             }
             for line in comment {
-                out.push_str(&format!("{indent}{mark} {line}").trim_end().to_owned());
+                out.push_str(format!("{indent}{mark} {line}").trim_end());
                 out.push('\n');
             }
             out.push_str(&lines[at..].concat());

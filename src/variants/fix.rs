@@ -45,8 +45,8 @@ pub struct Edit {
 /// has everything that landed there since the pull request began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Origins {
-    /// Files where the pull request began.
-    pub base: BTreeMap<TreePath, FileContent>,
+    /// Files where the pull request began; none where that is not known.
+    pub base: Option<BTreeMap<TreePath, FileContent>>,
     /// Files of the main branch just before the pull request landed.
     pub before: BTreeMap<TreePath, FileContent>,
 }
@@ -94,8 +94,11 @@ impl Fix {
             let of = |files: &BTreeMap<TreePath, FileContent>| {
                 files.get(path).map_or(Some(String::new()), |file| text(file).map(str::to_owned))
             };
-            let (base, before) = (of(&origins.base)?, of(&origins.before)?);
-            Some(edit.of_pull_request(&base, &before)).filter(|edit| !edit.hunks.is_empty())
+            let base = match &origins.base {
+                Some(base) => Some(of(base)?),
+                None => None,
+            };
+            Some(edit.of_pull_request(base.as_deref(), &of(&origins.before)?)).filter(|edit| !edit.hunks.is_empty())
         });
         let edits = edits.collect();
         let is_own = |path: &&TreePath| {
@@ -105,7 +108,8 @@ impl Fix {
                 Some(Change::Write(file)) => Some(file),
                 Some(Change::Remove) | None => None,
             };
-            !same(landed, origins.before.get(path)) || !same(head.get(path), origins.base.get(path))
+            !same(landed, origins.before.get(path))
+                || origins.base.as_ref().is_some_and(|base| !same(head.get(path), base.get(path)))
         };
         let own = merged.paths().filter(is_own).cloned().collect();
         Self { merged, edits, own }
@@ -147,14 +151,18 @@ impl Edit {
     }
 
     /// The edit with the changes alone that are of the pull request: their new lines landed with it, or their old lines
-    /// came with it. `base` and `before` are the file where it began and just before it landed.
-    fn of_pull_request(mut self, base: &str, before: &str) -> Self {
+    /// came with it. `base` and `before` are the file where it began and just before it landed. Where it is not known how it
+    /// began, lines that only went are taken for its own.
+    fn of_pull_request(mut self, base: Option<&str>, before: &str) -> Self {
         let landed = line_changes(before.as_bytes(), self.new.as_bytes());
-        let came = line_changes(base.as_bytes(), self.old.as_bytes());
+        let came = base.map(|base| line_changes(base.as_bytes(), self.old.as_bytes()));
         let meets = |range: &Range<usize>, changes: &[LineChange]| {
             changes.iter().any(|change| change.new.start < range.end && range.start < change.new.end)
         };
-        let is_own = |change: &LineChange| meets(&change.new, &landed) || meets(&change.old, &came);
+        let is_own = |change: &LineChange| {
+            let came = came.as_ref().map_or(change.new.is_empty(), |came| meets(&change.old, came));
+            came || meets(&change.new, &landed)
+        };
         self.own = self.changes.iter().map(is_own).collect();
         self.hunks = hunks(&self.changes, &self.own);
         self

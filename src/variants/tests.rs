@@ -108,7 +108,7 @@ fn what_others_did_on_the_main_branch_is_no_part_of_the_fix() {
     let files = |text: &str| BTreeMap::from([(path("a.py"), file(text))]);
     let mut merged = ChangeSet { changes: [(path("a.py"), Change::Write(file(&landed)))].into() };
     merged.changes.insert(path("b.py"), Change::Write(file("theirs\n")));
-    let mut origins = Origins { base: files(&base), before: files(&before) };
+    let mut origins = Origins { base: Some(files(&base)), before: files(&before) };
     origins.before.insert(path("b.py"), file("theirs\n"));
     let fix = Fix::new(merged.clone(), &files(&head), Some(&origins));
     assert_eq!(fix.own, [path("a.py")].into());
@@ -116,6 +116,10 @@ fn what_others_did_on_the_main_branch_is_no_part_of_the_fix() {
     let places: Vec<usize> = edit.hunks.iter().map(|hunk| hunk.old.start).collect();
     assert_eq!((edit.changes.len(), places), (3, vec![1, 16]));
     assert_eq!(edit.without(&edit.hunks.iter().collect::<Vec<_>>()), text(more, one, two));
+    // Without the base it is the lines that only went which could be anybody's.
+    let half = Origins { base: None, ..origins };
+    let places = |fix: &Fix| fix.edits[0].hunks.iter().map(|hunk| hunk.old.start).collect::<Vec<_>>();
+    assert_eq!(places(&Fix::new(merged.clone(), &files(&head), Some(&half))), [1, 16]);
     assert_eq!(Fix::new(merged, &files(&head), None).edits[0].hunks.len(), 3);
 }
 

@@ -22,6 +22,7 @@ const PAGES: &[&str] = &[
     "README.md",
     "docs/ARCHITECTURE.md",
     "docs/AUDIT.md",
+    "docs/BUILD-A-BENCHMARK.md",
     "docs/ENVIRONMENTS.md",
     "docs/FORMATS.md",
     "docs/HOSTILE.md",
@@ -212,7 +213,7 @@ fn help(words: &[String]) -> Ran {
 fn every_command_that_is_shown_exists() {
     let mut shown: Vec<(String, Vec<String>)> = Vec::new();
     for name in PAGES {
-        shown.extend(commands_of_page(&page(name)).into_iter().map(|c| (name.to_owned(), c)));
+        shown.extend(commands_of_page(&page(name)).into_iter().map(|c| ((*name).to_owned(), c)));
     }
     let verbs = verbs();
     assert!(verbs.len() > 12, "{verbs:?}");

@@ -14,6 +14,7 @@ mod disk_env;
 mod docker;
 mod docs;
 mod environment;
+mod github;
 mod hostile;
 mod import;
 mod leaks;

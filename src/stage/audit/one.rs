@@ -145,7 +145,7 @@ pub(super) async fn audit_one(
         return Ok(finish(shop, card));
     };
     let bench = Bench { shop, opened, instance, comment, fitted };
-    let origins = opened.base_files().zip(opened.before.clone()).map(|(base, before)| Origins { base, before });
+    let origins = opened.before.clone().map(|before| Origins { base: opened.base_files(), before });
     let fix = Fix::new(merged.clone(), &opened.files, origins.as_ref());
     let lines = tokio::task::block_in_place(|| FixLines::new(&fix, &shop.languages));
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::formats::github::Counted;
 use crate::store::bench::{Content, Problem};
 
 /// The counts of an import. Nothing that went in is without a place here.
@@ -36,6 +37,9 @@ pub struct Summary {
     pub merged_found: usize,
     /// Instances whose merged commit was looked for in vain.
     pub merged_not_found: usize,
+    /// Objects that were read, by kind, where the source is made of objects (GitHub's API).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub read: BTreeMap<String, Counted>,
     /// Rows that could not be read.
     pub problems: Vec<Problem>,
 }

@@ -319,7 +319,7 @@ mod tests {
         assert_eq!(names(None), ["pytest", "unittest"]);
         assert!(kit.offered("cobol", None).is_empty());
         let cargo = kit.offered("rust", None)[0];
-        assert_eq!(cargo.file_name(&"c-1/ä".parse().unwrap()), "review_c_1__.rs");
+        assert_eq!(cargo.file_name(&"c-1.b".parse().unwrap()), "review_c_1_b.rs");
     }
 
     #[test]

@@ -297,7 +297,8 @@ fn around(text: &str, line: Option<u64>, most: usize) -> String {
     }
     let lines: Vec<&str> = text.lines().collect();
     let middle = line.and_then(|line| usize::try_from(line).ok()).unwrap_or(1).clamp(1, lines.len().max(1)) - 1;
-    let (mut first, mut last, mut size) = (middle, middle, 0);
+    let own = lines.get(middle).map_or(0, |line| line.chars().count() + 1);
+    let (mut first, mut last, mut size) = (middle, middle, own);
     loop {
         let before = size;
         for next in [first.checked_sub(1), Some(last + 1).filter(|next| *next < lines.len())].into_iter().flatten() {

@@ -35,6 +35,12 @@ fn no_verb_lists_the_verbs() {
       diff         Compare two runs: which verdicts differ, and why
       rerun        Repeat one oracle run of a run folder in a fresh sandbox, and compare it with what is
                    on record
+      freeze       Write a benchmark with a frozen set: the comments whose oracles' controls just did
+                   what they must, on this machine
+      funnel       Show what each stage of a benchmark's making left over, what went and why, and what
+                   it cost
+      label        Have people label comments: sheets go out, two people's come back, are compared, and
+                   become gold labels
       env          Build environments ahead, make what they stand on, look at them, sit down in one,
                    make room
       filter       Classify comments: which of them can become oracles?
@@ -87,6 +93,8 @@ fn unknown_and_planned_verbs_are_told_apart() {
     Commands:
       swe-care     A SWE-CARE data set (JSON Lines): instances and comments, no oracles
       c-crab       The c-CRAB release: a folder, a folder of zips, or a git directory as PATH@REV
+      github       Pull requests with their review comments, as GitHub's API gives them (REST or
+                   GraphQL), from files or asked for now
       folder       Instances written by a person: folders with an `instance.json` and its tests, or
                    folders of such folders
       predictions  SWE-bench predictions (JSON Lines, list or map) as revisions of an existing benchmark
