@@ -19,7 +19,7 @@ use crate::sandbox::local::{LocalConfig, LocalSandbox};
 use crate::sandbox::none::NoSandbox;
 use crate::stage::import;
 use crate::stage::score::{DiskSettings, Services, cache_limit, free_up};
-use crate::store::bench::{Benchmark, Content, Problem};
+use crate::store::bench::{self, Benchmark, Content, Problem};
 use crate::store::cache::Bucket;
 use crate::store::{Scratch, Uses};
 
@@ -172,6 +172,9 @@ pub(super) fn copied(bench: &Benchmark) -> Result<Content, CliError> {
         revisions: bench.revisions.clone(),
         recorded: bench.recorded.clone(),
         attrition: bench.attrition.clone(),
+        filter: bench.filter.clone(),
+        synth: bench.synth.clone(),
+        validate: bench.validate.clone(),
         ..Content::new(bench.manifest.clone())
     };
     for oracle in bench.instances.iter().flat_map(|instance| &instance.oracles) {
@@ -184,19 +187,38 @@ pub(super) fn copied(bench: &Benchmark) -> Result<Content, CliError> {
     Ok(content)
 }
 
-/// Copies the repositories that travel with a benchmark.
+/// Copies the repositories that travel with a benchmark, where they are not there yet.
 pub(super) fn carry_bundles(from: &Path, to: &Path) -> Result<(), CliError> {
-    let failed = |e: std::io::Error| CliError::infra("a repository of the benchmark cannot be copied").because(&e);
-    let (from, to) = (from.join("repos"), to.join("repos"));
-    for entry in walkdir::WalkDir::new(&from).sort_by_file_name().into_iter().flatten() {
-        let Ok(relative) = entry.path().strip_prefix(&from) else { continue };
-        if entry.file_type().is_file() && entry.path().extension().is_some_and(|e| e == "bundle") {
-            let target = to.join(relative);
-            fs_err::create_dir_all(target.parent().unwrap_or(&to)).map_err(failed)?;
-            fs_err::copy(entry.path(), target).map_err(failed)?;
+    let source = from.join("repos");
+    if !source.is_dir() || is_same(from, to) {
+        return Ok(());
+    }
+    let broken = |e: std::io::Error| CliError::infra("the repositories of the benchmark cannot be copied").because(&e);
+    for entry in walkdir::WalkDir::new(&source) {
+        let entry = entry.map_err(|e| broken(e.into()))?;
+        let Ok(inside) = entry.path().strip_prefix(from) else { continue };
+        let target = to.join(inside);
+        if entry.file_type().is_dir() {
+            fs_err::create_dir_all(&target).map_err(broken)?;
+        } else if entry.file_type().is_file() && !target.exists() {
+            fs_err::copy(entry.path(), &target).map_err(broken)?;
         }
     }
     Ok(())
+}
+
+/// Copies the ledger of a benchmark's model calls, where there is none yet.
+pub(super) fn carry_ledger(from: &Path, to: &Path) -> Result<(), CliError> {
+    let (source, target) = (from.join(bench::LEDGER), to.join(bench::LEDGER));
+    if source.is_file() && !is_same(from, to) && !target.exists() {
+        fs_err::copy(source, target)
+            .map_err(|e| CliError::infra("the ledger of the benchmark cannot be copied").because(&e))?;
+    }
+    Ok(())
+}
+
+fn is_same(one: &Path, other: &Path) -> bool {
+    fs_err::canonicalize(one).ok() == fs_err::canonicalize(other).ok()
 }
 
 /// Names problems on standard error, the first ones one by one.

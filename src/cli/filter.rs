@@ -94,11 +94,12 @@ pub(super) fn run(args: Args) -> Outcome {
     let opened = args.llm.open(&layers)?;
 
     // The folder is a benchmark from the beginning, so that what is finished is kept whatever ends the run.
-    let mut content = copied(&bench)?;
+    let mut content = common::copied(&bench)?;
+    filter::strip(&mut content);
     let earlier = earlier(&args.out, &bench)?;
     content.filter.clone_from(&earlier);
     write(&args.out, &content)?;
-    carry_bundles(&args.bench, &args.out)?;
+    common::carry_bundles(&args.bench, &args.out)?;
     let llm = opened.with_ledger(&args.out.join(bench::LEDGER), &printer)?;
     let (journal, _) = LineFile::open(&args.out.join(bench::FILTER))?;
 
@@ -164,29 +165,6 @@ impl Gold {
     }
 }
 
-/// The benchmark as it will be written.
-pub(super) fn copied(bench: &Benchmark) -> Result<Content, CliError> {
-    let mut content = Content {
-        instances: bench.instances.clone(),
-        reviews: bench.reviews.clone(),
-        revisions: bench.revisions.clone(),
-        recorded: bench.recorded.clone(),
-        attrition: bench.attrition.clone(),
-        filter: bench.filter.clone(),
-        synth: bench.synth.clone(),
-        validate: bench.validate.clone(),
-        ..Content::new(bench.manifest.clone())
-    };
-    filter::strip(&mut content);
-    for oracle in bench.instances.iter().flat_map(|instance| &instance.oracles) {
-        let path = bench.test_path(oracle).map_err(|e| CliError::usage(format!("the test `{}`: {e}", oracle.test)))?;
-        let bytes = fs_err::read(path)
-            .map_err(|e| CliError::usage(e.to_string()).hint("`redgreen check` names what the benchmark lacks"))?;
-        content.tests.insert(oracle.test.clone(), bytes);
-    }
-    Ok(content)
-}
-
 /// Rows that are there already: of an earlier run into the same folder, else of the benchmark itself.
 fn earlier(out: &Path, bench: &Benchmark) -> Result<Vec<FilterRow>, CliError> {
     if !Benchmark::is_at(out) {
@@ -204,26 +182,6 @@ fn earlier(out: &Path, bench: &Benchmark) -> Result<Vec<FilterRow>, CliError> {
 /// Writes it, into a new folder or over a benchmark.
 pub(super) fn write(out: &Path, content: &Content) -> Result<(), CliError> {
     bench::write(out, content, WriteMode::Careful).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
-    Ok(())
-}
-
-/// Repositories that travel with the benchmark go along.
-pub(super) fn carry_bundles(from: &Path, to: &Path) -> Result<(), CliError> {
-    let source = from.join("repos");
-    if !source.is_dir() || fs_err::canonicalize(from).ok() == fs_err::canonicalize(to).ok() {
-        return Ok(());
-    }
-    let broken = |e: std::io::Error| CliError::infra("the repositories of the benchmark cannot be copied").because(&e);
-    for entry in walkdir::WalkDir::new(&source) {
-        let entry = entry.map_err(|e| broken(e.into()))?;
-        let Ok(inside) = entry.path().strip_prefix(from) else { continue };
-        let target = to.join(inside);
-        if entry.file_type().is_dir() {
-            fs_err::create_dir_all(&target).map_err(broken)?;
-        } else if entry.file_type().is_file() && !target.exists() {
-            fs_err::copy(entry.path(), &target).map_err(broken)?;
-        }
-    }
     Ok(())
 }
 

@@ -139,6 +139,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let written = bench::write(&args.out, &content, WriteMode::Careful);
     let written = written.map_err(|e| CliError::usage(e.to_string()).because(&e))?;
     common::carry_bundles(&bench.dir, &args.out)?;
+    common::carry_ledger(&bench.dir, &args.out)?;
     let infra = choice.refused.iter().any(|r| r.reason == AttritionReason::Infra);
     if infra {
         printer.note("some controls could not be run; the same command tries these again and goes on with the others");

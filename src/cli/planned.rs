@@ -2,9 +2,8 @@
 
 use super::error::CliError;
 
-const PLANNED: &[&str] = &[
-    "review", "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker", "merge",
-];
+const PLANNED: &[&str] =
+    &["review", "revise", "compare", "judge", "metrics", "stats", "mine", "submit", "worker", "merge"];
 
 /// The error for a word that is no verb.
 pub(super) fn refuse(words: &[String]) -> CliError {

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
-use super::filter::{carry_bundles, copied, settle_ledger, write};
+use super::filter::{settle_ledger, write};
 use super::llm::{LlmOptions, failed};
 use super::printer::Printer;
 use super::settings::{Layers, parse_seconds, parse_size};
@@ -160,12 +160,12 @@ pub(super) fn run(args: Args) -> Outcome {
     // Whatever is wrong with its settings is said before anything is written.
     let opened = args.llm.open(&layers)?;
     // The folder is a benchmark from the beginning, so that what is finished is kept whatever ends the run.
-    let mut content = copied(&bench)?;
+    let mut content = common::copied(&bench)?;
     let earlier = earlier(&args.out, &bench)?;
     content.synth.clone_from(&earlier);
     synth::compose(&mut content, &kit, &[], &[]);
     write(&args.out, &content)?;
-    carry_bundles(&args.bench, &args.out)?;
+    common::carry_bundles(&args.bench, &args.out)?;
     let llm = opened.with_ledger(&args.out.join(bench::LEDGER), &printer)?;
     let (journal, _) = LineFile::open(&args.out.join(bench::SYNTH))?;
     let run = run_folder(&args.out, synth::STAGE, &bench, &services.cache)?;

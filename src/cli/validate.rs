@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::error::{CliError, Status};
-use super::filter::{carry_bundles, copied, write};
+use super::filter::write;
 use super::llm::PromptOption;
 use super::printer::Printer;
 use super::settings::parse_seconds;
@@ -79,12 +79,13 @@ pub(super) fn run(args: Args) -> Outcome {
     let limits = Limits { wall: args.agent_timeout.unwrap_or(Duration::from_secs(600)), ..settings.limits.clone() };
     let agents = agents(&args.agent, &bench, &services, &limits, &printer)?;
 
-    let mut content = copied(&bench)?;
+    let mut content = common::copied(&bench)?;
     if Benchmark::is_at(&args.out) {
         content.validate = earlier(&args.out, &bench)?;
     }
     write(&args.out, &content)?;
-    carry_bundles(&args.bench, &args.out)?;
+    common::carry_bundles(&args.bench, &args.out)?;
+    common::carry_ledger(&args.bench, &args.out)?;
     let run = run_folder(&args.out, validate::STAGE, &bench, &services.cache)?;
     let stage = Validate {
         agents: &agents,

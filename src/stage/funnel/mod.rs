@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Arm, Attrition, AttritionScope, CommentId, Instance, InstanceId};
+use crate::model::{Arm, Attrition, AttritionScope, CommentId, Instance, InstanceId, SolveStatus};
 use crate::store::bench::Benchmark;
 
 /// The version of the output's format.
@@ -176,7 +176,10 @@ pub fn funnel(bench: &Benchmark, beside: &Beside) -> Funnel {
         // What an oracle was made of is not left without one, whoever forgot to say why.
         let here: BTreeSet<&Key> = match name {
             StageName::Frozen => frozen.iter().flatten().collect(),
-            StageName::Testable | StageName::Solvable => left.iter().filter(|key| has_oracle(bench, key)).collect(),
+            StageName::Testable => left.iter().filter(|key| has_oracle(bench, key)).collect(),
+            StageName::Solvable => {
+                left.iter().filter(|key| has_oracle(bench, key) && !is_known_unsolved(bench, key)).collect()
+            }
             _ => left.iter().collect(),
         };
         let instances: BTreeSet<&InstanceId> = here.iter().map(|(id, _)| id).collect();
@@ -210,6 +213,13 @@ fn known(bench: &Benchmark, (instance, comment): &Key) -> bool {
     bench.instance(instance).is_some_and(|i| i.comment(comment).is_some())
 }
 
+/// Whether agents tried a comment, and none solved it. It stays in the benchmark all the same.
+fn is_known_unsolved(bench: &Benchmark, (instance, comment): &Key) -> bool {
+    let mut tried =
+        bench.validate.iter().filter(|row| row.instance_id == *instance && row.comment == *comment).peekable();
+    tried.peek().is_some() && tried.all(|row| row.status != SolveStatus::Solved)
+}
+
 /// Whether a comment has an oracle that was accepted before anything was frozen.
 fn has_oracle(bench: &Benchmark, (instance, comment): &Key) -> bool {
     let refused = || {
@@ -233,7 +243,7 @@ fn is_done(name: StageName, bench: &Benchmark, beside: &Beside) -> bool {
         StageName::Filtered => beside.filter.is_some() || lines(),
         StageName::Environment => lines() || bench.instances.iter().any(|i| i.environment.is_some()),
         StageName::Testable => lines() || bench.instances.iter().any(|i| !i.oracles.is_empty()),
-        StageName::Solvable => lines() || human(),
+        StageName::Solvable => lines() || human() || !bench.validate.is_empty(),
         StageName::Frozen => bench.manifest.frozen.is_some(),
     }
 }
@@ -323,6 +333,9 @@ mod tests {
             revisions: Vec::new(),
             recorded: Vec::new(),
             attrition: Vec::new(),
+            filter: Vec::new(),
+            synth: Vec::new(),
+            validate: Vec::new(),
         }
     }
 
@@ -369,6 +382,21 @@ mod tests {
         assert_eq!(found.unexplained, Some(0));
         bench.attrition.retain(|a| a.stage != "freeze");
         assert_eq!(funnel(&bench, &Beside::default()).unexplained, Some(1));
+    }
+
+    #[test]
+    fn solvable_is_what_an_agent_solved() {
+        let mut bench = bench();
+        let oracle = |n: u32| json!({"comment": n, "framework": "exit", "test": "oracles/x", "accepted": true});
+        bench.instances[0].oracles = serde_json::from_value(json!([oracle(0), oracle(1)])).unwrap();
+        let attempt = |comment: u32, attempt: u32, status: &str| {
+            let key = crate::model::digest_bytes(b"x");
+            json!({"instance_id": "o__r-1@0123abc", "comment": comment, "agent": "a", "attempt": attempt, "status": status, "key": key})
+        };
+        let rows = [attempt(0, 1, "not-solved"), attempt(0, 2, "solved"), attempt(1, 1, "agent-failed")];
+        bench.validate = serde_json::from_value(json!(rows)).unwrap();
+        let found = counts(&funnel(&bench, &Beside::default()));
+        assert_eq!((found[3], found[4]), (Some((1, 2)), Some((1, 1))));
     }
 
     #[test]
