@@ -128,3 +128,42 @@ fn agents_that_are_none_are_named() {
     assert!(place.run(&twice).exits(2).stderr.contains("two agents have the name"));
     assert!(place.run(&["validate", "--help"]).exits(0).stdout.contains("Example: redgreen validate"));
 }
+
+/// Each stage writes the benchmark anew: what those before it said of comments that left must not go with that.
+#[test]
+fn what_earlier_stages_wrote_is_carried_on() {
+    let place = Place::with_bench();
+    let id = "lantern-example__shelf-4@053db49";
+    let digest = "24beabe1881ab4253dbe7b09259da87cd9f71f7dabfe11548fcc7c82cf4942e9";
+    let dropped = json!({
+        "instance_id": id, "comment": "c1", "decision": "dropped", "reason": "not-verifiable", "failure": null, "detail": "",
+        "labels": {"actionable": true, "specific": true, "verifiable": false, "category": "robustness", "oracle": "none",
+                   "oracle_reason": "No test could tell.", "reason": "Wants names refused."},
+        "votes": [], "model": "some-model", "prompt": digest, "key": digest,
+    });
+    let left = json!({"scope": "comment", "instance_id": id, "comment": "c1", "stage": "filter", "reason": "filtered",
+                      "detail": "not-verifiable"});
+    let call = json!({"stage": "filter", "purpose": "classify", "subject": format!("{id} c1"), "sample": 0, "turn": 0,
+                      "prompt": {"name": "filter", "digest": digest}, "request": digest, "model": "some-model",
+                      "served": "some-model", "outcome": "answered", "usage": null, "cost": 0.5, "estimated": false,
+                      "seconds": 3600.0, "attempts": 1, "lost": 0, "replayed": false, "request_id": null, "adjusted": []});
+    fs_err::write(place.join("bench/filter.jsonl"), format!("{dropped}\n")).unwrap();
+    fs_err::write(place.join("bench/llm.jsonl"), format!("{call}\n")).unwrap();
+    let attrition = fs_err::read_to_string(place.join("bench/attrition.jsonl")).unwrap();
+    fs_err::write(place.join("bench/attrition.jsonl"), format!("{attrition}{left}\n")).unwrap();
+
+    let words = ["validate", "bench", "--agent", "recorded:human", "--attempts", "1", "-i", "*shelf*", "--out", "out"];
+    place.run(&words).exits(0);
+    assert_eq!(rows(&place, "out/filter.jsonl").len(), 1);
+    assert!(rows(&place, "out/attrition.jsonl").contains(&left));
+    assert_eq!(
+        fs_err::read(place.join("out/llm.jsonl")).unwrap(),
+        fs_err::read(place.join("bench/llm.jsonl")).unwrap()
+    );
+    let funnel = place.run(&["funnel", "out", "--json"]).exits(0).json();
+    let stage = |name: &str| funnel["stages"].as_array().unwrap().iter().find(|s| s["stage"] == name).unwrap().clone();
+    assert_eq!((&stage("filtered")["money"], &stage("filtered")["hours"]), (&json!(0.5), &json!(1.0)));
+    let comments = |name: &str| stage(name)["comments"].as_u64().unwrap();
+    assert_eq!(comments("imported"), comments("filtered") + 1);
+    assert!(comments("solvable") <= comments("testable") && comments("solvable") > 0, "{funnel:#}");
+}
