@@ -1,5 +1,6 @@
 //! Language models: the client against a scripted server, cassettes, and the verbs that ask.
 
+mod chain;
 mod client;
 mod filter;
 mod local;

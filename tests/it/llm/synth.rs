@@ -8,7 +8,7 @@ use super::server::{Asked, Reply, Server, anthropic_stream, error, openai_stream
 use crate::support::{Place, Ran, copy_folder};
 
 /// A copy of the example at `bench` whose comments have no tests.
-fn place() -> Place {
+pub fn place() -> Place {
     let place = Place::with_bench();
     place.edit_rows("bench/dataset.jsonl", |row| drop(row.as_object_mut().unwrap().remove("oracles")));
     place.edit("bench/bench.json", |text| {
@@ -21,13 +21,13 @@ fn place() -> Place {
     place
 }
 
-fn answer(kind: &str, framework: &str, test: &str) -> String {
+pub fn answer(kind: &str, framework: &str, test: &str) -> String {
     let why = "it checks the concern";
     json!({"testable": true, "why": why, "kind": kind, "framework": framework, "missing": "", "test": test}).to_string()
 }
 
 /// The example's own test of a comment: the right answer.
-fn right(instance: &str, comment: &str) -> String {
+pub fn right(instance: &str, comment: &str) -> String {
     let folder = crate::support::root().join("examples/quickstart/oracles").join(instance).join(comment);
     let file = fs_err::read_dir(folder).unwrap().next().unwrap().unwrap().path();
     fs_err::read_to_string(file).unwrap()
@@ -90,13 +90,13 @@ fn run(place: &Place, words: &[String]) -> Ran {
     place.run(&words.iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-fn rows(place: &Place, file: &str) -> Vec<Value> {
+pub fn rows(place: &Place, file: &str) -> Vec<Value> {
     let text = fs_err::read_to_string(place.join(file)).unwrap();
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
 /// What a benchmark folder holds, without the records of runs, which hold times.
-fn files(place: &Place, folder: &str) -> BTreeMap<String, Vec<u8>> {
+pub fn files(place: &Place, folder: &str) -> BTreeMap<String, Vec<u8>> {
     let root = place.join(folder);
     let walked = walkdir::WalkDir::new(&root).into_iter().filter_entry(|entry| entry.file_name() != "runs");
     walked
@@ -115,7 +115,7 @@ fn total(summary: &Value) -> u64 {
 }
 
 /// The texts of a request's messages, whoever's wire it is.
-fn messages(asked: &Asked) -> Vec<String> {
+pub fn messages(asked: &Asked) -> Vec<String> {
     let text = |message: &Value| match &message["content"] {
         Value::String(text) => text.clone(),
         other => other.to_string(),
