@@ -103,7 +103,7 @@ impl Timeouts {
 /// How often a request is sent, and the waits between: exponential, of which a random part is taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Tries {
-    /// Requests in all [6].
+    /// Requests in all; 6 where nothing is said.
     pub most: u32,
     /// The first wait at most [0.5 s]; it doubles.
     pub first_wait: Duration,
