@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{self, Read};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use super::layers::remove_tree;
 
@@ -34,6 +34,9 @@ pub(super) fn settle(upper: &Path, snapshot: &Path, restore: &[String]) -> io::R
 /// Build tools compare times. A patch must be newer than what was built from the head, also when the patch was laid
 /// out before the environment was built (or built again after the cache was cleared).
 pub(super) fn age(upper: &Path, snapshot: &Path, began: SystemTime) -> io::Result<()> {
+    // Some tools copy times in whole seconds: what was made in the second in which the build began is the build's.
+    let fraction = began.duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since_epoch| since_epoch.subsec_nanos());
+    let began = began - Duration::from_nanos(fraction.into());
     let mut newest = SystemTime::UNIX_EPOCH;
     for entry in walkdir::WalkDir::new(snapshot) {
         let entry = entry.map_err(io::Error::from)?;
@@ -281,6 +284,18 @@ mod tests {
         assert_eq!(time("out/a.o"), old + second(2));
         assert_eq!(time("out/a"), old + second(3));
         assert_eq!(time("out/unpacked"), began - second(9));
+    }
+
+    #[test]
+    fn a_time_in_whole_seconds_is_of_the_build_that_began_in_that_second() {
+        let second = std::time::Duration::from_secs;
+        let (old, whole) = (SystemTime::UNIX_EPOCH + second(1000), SystemTime::UNIX_EPOCH + second(5_000_000));
+        let t = trees(&[("a.c", "")], &[("a.so", "")]);
+        for (path, time) in [(t.snapshot.join("a.c"), old), (t.upper.join("a.so"), whole)] {
+            fs_err::OpenOptions::new().write(true).open(path).unwrap().file().set_modified(time).unwrap();
+        }
+        age(&t.upper, &t.snapshot, whole + std::time::Duration::from_millis(700)).unwrap();
+        assert_eq!(fs_err::metadata(t.upper.join("a.so")).unwrap().modified().unwrap(), old);
     }
 
     #[test]
