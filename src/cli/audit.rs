@@ -6,18 +6,16 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::Outcome;
-use super::bounds::BoundsOptions;
-use super::common::{self, CacheOption, RepositoryOptions};
+use super::common;
 use super::error::{CliError, Status};
 use super::printer::Printer;
-use super::score::{parse_denominator, parse_globs, parse_jobs, parse_policy, parse_repeat, parse_slice, tell_infra};
-use super::settings::{Layers, parse_seconds, parse_size};
+use super::running::{Ready, RunningOptions};
+use super::score::{parse_denominator, parse_globs, parse_policy, parse_repeat, parse_slice, tell_infra};
 use crate::engine::{Dispatcher, Event, Events, Reporter, Scheduler};
 use crate::metrics::Denominator;
 use crate::model::digest_bytes;
 use crate::oracle::Policy;
 use crate::report::{EventLog, LineProgress, TerminalProgress, audit as text, counted, human_seconds};
-use crate::sandbox::Limits;
 use crate::stage::audit::{Budgets, Card, Thresholds, audit, summary};
 use crate::stage::score::{self, Selection, Workbench};
 use crate::store::bench::{Benchmark, dataset_digest};
@@ -67,37 +65,11 @@ pub(super) struct Args {
     /// Runs of the controls `head` and `merged`; with 1 nothing is said of flakiness [default: 3].
     #[arg(long, value_name = "N", value_parser = parse_repeat)]
     repeat: Option<u32>,
-    /// Seconds for one oracle run [default: 120].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-    /// Memory for one oracle run, as `512M` or `4G` [default: 2G].
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory: Option<u64>,
-    /// Oracle runs at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N", value_parser = parse_jobs)]
-    jobs: Option<u32>,
-    /// Where oracles run: `local` (the default), `docker` or `none` (no isolation; for root, and only when typed).
-    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
-    sandbox: Option<String>,
     /// Run again what is on record.
     #[arg(long)]
     redo: bool,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
-    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
-    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
-    #[arg(long)]
-    as_of_commit: bool,
-    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
-    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
-    overrides: Option<PathBuf>,
     #[command(flatten)]
-    bounds: BoundsOptions,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
+    running: RunningOptions,
     /// Print the cards and the table as JSON.
     #[arg(long)]
     json: bool,
@@ -130,25 +102,13 @@ pub(super) fn run(args: Args) -> Outcome {
             .into());
     }
     let policy = args.policy.unwrap_or(Policy::Strict);
-    let jobs = super::score::jobs(args.jobs, &layers)?;
-    let (bounds, disk) = args.bounds.resolve(&layers)?;
-    let mut services = common::services_with(
-        &layers,
-        &args.cache,
-        &args.repositories,
-        &args.definitions,
-        args.sandbox.clone(),
-        (&bounds.phases, &disk),
-        &common::absolute(&args.bench)?,
-    )?;
-    common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
-    let limits = limits(&args, &layers)?;
-    let settings = score::Settings { policy, limits, redo: args.redo, bounds, disk, ..score::Settings::default() };
+    let Ready { settings, services, scheduler } = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
+    let settings = score::Settings { policy, redo: args.redo, ..settings };
     let budgets =
         Budgets { per_oracle: usize::from(args.budget_per_oracle), seed: args.seed, repeats: args.repeat.unwrap_or(3) };
     let run = open_run(&args, &loaded, policy, denominator, &services.cache)?;
     printer.note(&format!("records: {}", run.root().display()));
-    let work = Work { plan: &plan, loaded: &loaded, settings, services, budgets, thresholds, jobs };
+    let work = Work { plan: &plan, loaded: &loaded, settings, services, budgets, thresholds, scheduler };
     let entered = run.enter()?;
     entered.share()?;
     let (cards, status) = execute(&printer, work, &run)?;
@@ -186,15 +146,6 @@ fn thresholds(file: Option<&Path>) -> Result<Thresholds, CliError> {
         }
     };
     read.map_err(|e| CliError::usage(e.to_string()).hint("docs/AUDIT.md shows a file with all fields"))
-}
-
-fn limits(args: &Args, layers: &Layers) -> Result<Limits, CliError> {
-    let mut limits = Limits::default();
-    let seconds = |f: &super::settings::File| f.timeout.map(super::settings::seconds_to_duration).transpose();
-    limits.wall = layers.pick(args.timeout, "REDGREEN_TIMEOUT", parse_seconds, seconds, || limits.wall)?.value;
-    let size = |f: &super::settings::File| f.memory.as_deref().map(parse_size).transpose();
-    limits.memory = layers.pick(args.memory, "REDGREEN_MEMORY", parse_size, size, || limits.memory)?.value;
-    Ok(limits)
 }
 
 /// Audits have folders of their own, so that no scoring takes one for a run of its arms.
@@ -250,7 +201,7 @@ struct Work<'a> {
     services: score::Services,
     budgets: Budgets,
     thresholds: Thresholds,
-    jobs: usize,
+    scheduler: Scheduler,
 }
 
 fn execute(printer: &Printer, work: Work<'_>, run: &RunFolder) -> Result<(Vec<Card>, Status), CliError> {
@@ -263,7 +214,7 @@ fn execute(printer: &Printer, work: Work<'_>, run: &RunFolder) -> Result<(Vec<Ca
         reporters.push(Box::new(LineProgress::new(std::io::stderr(), Duration::from_secs(10))));
     }
     let dispatcher = Dispatcher::new(receiver, reporters);
-    let scheduler = Scheduler::new(work.jobs);
+    let scheduler = work.scheduler;
     let policy = work.settings.policy;
     let bench = Workbench::new(
         (work.loaded.dir.clone(), work.plan.instances.len()),
@@ -276,7 +227,7 @@ fn execute(printer: &Printer, work: Work<'_>, run: &RunFolder) -> Result<(Vec<Ca
     let result = runtime.block_on(async {
         let watcher = tokio::spawn(super::interrupt::watch(scheduler.clone(), events.clone()));
         let shown = tokio::spawn(dispatcher.run());
-        let how = (work.thresholds, work.budgets, policy, work.jobs);
+        let how = (work.thresholds, work.budgets, policy, scheduler.jobs());
         let cards = audit(work.plan, work.loaded.manifest.frozen.as_deref(), bench.clone(), how).await;
         events.send(Event::RunFinished);
         let progress = shown.await.map_err(|e| CliError::infra("the display broke").because(&e))?;

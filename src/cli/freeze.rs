@@ -1,22 +1,17 @@
 //! `redgreen freeze`.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use serde_json::json;
 
-use super::bounds::BoundsOptions;
-use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
-use super::settings::{Layers, parse_seconds, parse_size};
+use super::running::{Ready, RunningOptions};
 use super::{Outcome, common, score as runs};
-use crate::engine::Scheduler;
 use crate::metrics::Denominator;
 use crate::model::{Arm, AttritionReason};
 use crate::oracle::Policy;
 use crate::report::counted;
-use crate::sandbox::Limits;
 use crate::stage::freeze::{self, Choice, Ground, GroundError, Thresholds};
 use crate::stage::score::{self, Selection};
 use crate::store::RunFolder;
@@ -49,30 +44,8 @@ pub(super) struct Args {
     /// Runs of each control; all must agree.
     #[arg(long, value_name = "N", default_value = "3", value_parser = runs::parse_repeat)]
     repeat: u32,
-    /// Seconds for one oracle run [default: 120].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-    /// Memory for one oracle run, as `512M` or `4G` [default: 2G].
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory: Option<u64>,
-    /// Oracle runs at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N", value_parser = runs::parse_jobs)]
-    jobs: Option<u32>,
-    /// Where oracles run: `local` (the default) or `docker`.
-    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "docker"])]
-    sandbox: Option<String>,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
-    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
-    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
-    overrides: Option<PathBuf>,
     #[command(flatten)]
-    bounds: BoundsOptions,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
+    running: RunningOptions,
     /// Print the choice as JSON.
     #[arg(long)]
     json: bool,
@@ -95,20 +68,8 @@ pub(super) fn run(args: Args) -> Outcome {
     if plan.instances.is_empty() {
         return Err(CliError::usage("the benchmark has no accepted oracle, so there is nothing to freeze").into());
     }
-    let (bounds, disk) = args.bounds.resolve(&layers)?;
-    let settings =
-        score::Settings { repeat: args.repeat, limits: limits(&args, &layers)?, bounds, disk, ..Default::default() };
-    let scheduler = Scheduler::new(runs::jobs(args.jobs, &layers)?);
-    let mut services = common::services_with(
-        &layers,
-        &args.cache,
-        &args.repositories,
-        &args.definitions,
-        args.sandbox.clone(),
-        (&bounds.phases, &disk),
-        &bench.dir,
-    )?;
-    common::settle_environments(&mut services, &layers, args.overrides.as_deref(), false)?;
+    let Ready { settings, services, scheduler } = args.running.resolve(&layers, &bench.dir)?;
+    let settings = score::Settings { repeat: args.repeat, ..settings };
 
     let ground = Ground::here().map_err(ungrounded)?;
     let root = run_folder(&args, &bench, &digest, &ground)?;
@@ -167,6 +128,11 @@ fn read_thresholds(file: Option<&Path>) -> Result<Thresholds, CliError> {
 
 /// A benchmark that is not sound is not frozen, nor is one frozen over itself or over something else.
 fn refuse_unsound(args: &Args, bench: &Benchmark) -> Result<(), CliError> {
+    if args.running.is_unprotected() {
+        return Err(
+            CliError::usage("nothing is frozen on what was seen without a sandbox").hint("leave out `--sandbox none`")
+        );
+    }
     let (from, to) = (&bench.dir, common::absolute(&args.out)?);
     let same = fs_err::canonicalize(from).ok().zip(fs_err::canonicalize(&to).ok()).is_some_and(|(a, b)| a == b);
     if same {
@@ -187,15 +153,6 @@ fn refuse_unsound(args: &Args, bench: &Benchmark) -> Result<(), CliError> {
         .hint(format!("`redgreen check {}` names them all", args.bench.display()))),
         None => Ok(()),
     }
-}
-
-fn limits(args: &Args, layers: &Layers) -> Result<Limits, CliError> {
-    let mut limits = Limits::default();
-    let timeout = |f: &super::settings::File| f.timeout.map(super::settings::seconds_to_duration).transpose();
-    limits.wall = layers.pick(args.timeout, "REDGREEN_TIMEOUT", parse_seconds, timeout, || limits.wall)?.value;
-    let memory = |f: &super::settings::File| f.memory.as_deref().map(parse_size).transpose();
-    limits.memory = layers.pick(args.memory, "REDGREEN_MEMORY", parse_size, memory, || limits.memory)?.value;
-    Ok(limits)
 }
 
 /// The folder of an unfinished freeze of this very benchmark on this machine, or a new one.

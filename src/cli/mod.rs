@@ -24,6 +24,7 @@ mod printer;
 mod prompt;
 mod report;
 mod rerun;
+mod running;
 mod score;
 mod settings;
 mod snapshot;

@@ -3,18 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::bounds::BoundsOptions;
-use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::printer::Printer;
-use super::settings::{Layers, parse_seconds, parse_size};
+use super::running::{Ready, RunningOptions};
+use super::settings::Layers;
 use super::{Outcome, common};
 use crate::engine::{Dispatcher, Event, Events, Reporter, Scheduler};
 use crate::metrics::Denominator;
 use crate::model::{Arm, Revision};
 use crate::oracle::Policy;
 use crate::report::{EventLog, LineProgress, TerminalProgress, counted, human_seconds, one_line};
-use crate::sandbox::Limits;
 use crate::stage::score::{self, Selection};
 use crate::store::bench::{Benchmark, dataset_digest};
 use crate::store::{BenchmarkRef, Entered, MANIFEST_SCHEMA, RunFolder, RunManifest, find_run};
@@ -63,19 +61,6 @@ pub(super) struct Args {
     /// Runs of each oracle; repeats that differ are a flaky fail [default: 1].
     #[arg(long, value_name = "N", value_parser = parse_repeat)]
     repeat: Option<u32>,
-    /// Seconds for one oracle run [default: 120].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-    /// Memory for one oracle run, as `512M` or `4G` [default: 2G].
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory: Option<u64>,
-    /// Oracle runs at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N", value_parser = parse_jobs)]
-    jobs: Option<u32>,
-    /// Where oracles run: `local` (the embedded sandbox, the default), `docker` (containers of an engine that answers
-    /// here) or `none` (no isolation; for root, and only when typed).
-    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
-    sandbox: Option<String>,
     /// Run again what is on record.
     #[arg(long)]
     redo: bool,
@@ -85,22 +70,8 @@ pub(super) struct Args {
     /// Run only what was never tried: what ended as infra is left as it is, not tried again.
     #[arg(long, conflicts_with_all = ["redo", "retry"])]
     only_missing: bool,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
-    /// Install nothing that came out after the day of the commit to review, where the language's clients can (Python by
-    /// uv, node by npm; what a lock pins needs no bound). Where they cannot, the environment fails and says what helps.
-    #[arg(long)]
-    as_of_commit: bool,
-    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
-    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
-    overrides: Option<PathBuf>,
     #[command(flatten)]
-    bounds: BoundsOptions,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
+    running: RunningOptions,
     /// Print the report as JSON.
     #[arg(long)]
     json: bool,
@@ -218,8 +189,7 @@ pub(super) fn run(args: Args) -> Outcome {
         return Err(nothing_chosen(&loaded, &selection).into());
     }
 
-    let jobs = jobs(args.jobs, &layers)?;
-    let (bounds, disk) = args.bounds.resolve(&layers)?;
+    let Ready { settings, services, scheduler } = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
     let settings = score::Settings {
         policy,
         repeat: layers
@@ -231,25 +201,12 @@ pub(super) fn run(args: Args) -> Outcome {
                 || 1,
             )?
             .value,
-        limits: limits(&args, &layers)?,
         redo: args.redo,
         retry: args.retry.clone(),
         only_missing: args.only_missing,
-        bounds,
-        disk,
         infra_retries: 2,
+        ..settings
     };
-    let scheduler = Scheduler::new(jobs);
-    let mut services = common::services_with(
-        &layers,
-        &args.cache,
-        &args.repositories,
-        &args.definitions,
-        args.sandbox.clone(),
-        (&bounds.phases, &disk),
-        &common::absolute(&args.bench)?,
-    )?;
-    common::settle_environments(&mut services, &layers, args.overrides.as_deref(), args.as_of_commit)?;
     // Only now that everything that was asked for is known to make sense does a folder appear.
     let digest = dataset_digest(&loaded.instances, |test| fs_err::read(loaded.dir.join(test)).ok());
     let parent = Path::new("redgreen-runs");
@@ -269,29 +226,6 @@ pub(super) fn run(args: Args) -> Outcome {
     super::report::show(&printer, &run, Some(denominator), args.json, super::report::Files::UnlessThere)?;
     printer.note(&format!("run: {}", run.root().display()));
     Ok(status)
-}
-
-fn limits(args: &Args, layers: &Layers) -> Result<Limits, CliError> {
-    let mut limits = Limits::default();
-    limits.wall = layers
-        .pick(
-            args.timeout,
-            "REDGREEN_TIMEOUT",
-            parse_seconds,
-            |f| f.timeout.map(super::settings::seconds_to_duration).transpose(),
-            || limits.wall,
-        )?
-        .value;
-    limits.memory = layers
-        .pick(
-            args.memory,
-            "REDGREEN_MEMORY",
-            parse_size,
-            |f| f.memory.as_deref().map(parse_size).transpose(),
-            || limits.memory,
-        )?
-        .value;
-    Ok(limits)
 }
 
 fn all_revisions(args: &Args, loaded: &Benchmark, printer: &Printer) -> Result<Vec<Revision>, CliError> {

@@ -2,24 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
-use super::common::{CacheOption, RepositoryOptions};
 use super::error::{CliError, Status};
 use super::filter::{settle_ledger, write};
 use super::llm::{LlmOptions, failed};
 use super::printer::Printer;
-use super::settings::{Layers, parse_seconds, parse_size};
-use super::{Outcome, bounds, common, interrupt, runtime, score};
-use crate::engine::{Events, Scheduler};
+use super::running::{Ready, RunningOptions};
+use super::{Outcome, common, interrupt, runtime, score};
+use crate::engine::Events;
 use crate::llm::Sum;
 use crate::model::{CommentId, Digest, Instance, InstanceId, SynthRow, digest_bytes};
 use crate::oracle::Policy;
 use crate::report::{counted, one_line, tables};
-use crate::stage::score::{Settings, Trials};
+use crate::stage::score::Trials;
 use crate::stage::synth::{self, Asking, CommentEnd, Done, Kit, Open, See, Summary, Synth, Told};
 use crate::store::bench::{self, Benchmark};
 use crate::store::{BenchmarkRef, LineFile, MANIFEST_SCHEMA, RunFolder, RunManifest, StoreError};
@@ -70,71 +68,12 @@ pub(super) struct Args {
     #[arg(long)]
     redo: bool,
     #[command(flatten)]
-    running: Running,
+    running: RunningOptions,
     #[command(flatten)]
     llm: LlmOptions,
     /// Print the summary as JSON.
     #[arg(long)]
     json: bool,
-}
-
-/// How tests are run, for verbs that run some beside scoring.
-#[derive(Debug, clap::Args)]
-pub(super) struct Running {
-    /// Seconds for one run of a test [default: 120].
-    #[arg(long, value_name = "SECONDS", value_parser = parse_seconds)]
-    timeout: Option<Duration>,
-    /// Memory for one run, as `512M` or `4G` [default: 2G].
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
-    memory: Option<u64>,
-    /// Test runs at once [default: the number of processors].
-    #[arg(long, short = 'j', value_name = "N", value_parser = score::parse_jobs)]
-    jobs: Option<u32>,
-    /// Where tests run: `local` (the embedded sandbox, the default), `docker` or `none` (no isolation; for root, and only
-    /// when typed).
-    #[arg(long, value_name = "SANDBOX", value_parser = ["local", "none", "docker"])]
-    sandbox: Option<String>,
-    #[command(flatten)]
-    phases: bounds::PhaseOption,
-    /// Folder with environment definitions that add to or override the built-in ones; may be repeated.
-    #[arg(long, value_name = "DIR", help_heading = "Where things are")]
-    definitions: Vec<PathBuf>,
-    /// Install nothing that came out after the day of the commit to review, where the language's clients can.
-    #[arg(long)]
-    as_of_commit: bool,
-    /// Environments by hand (see `redgreen env build --help`), which go before the benchmark's own.
-    #[arg(long, value_name = "FILE", help_heading = "Where things are")]
-    overrides: Option<PathBuf>,
-    #[command(flatten)]
-    repositories: RepositoryOptions,
-    #[command(flatten)]
-    cache: CacheOption,
-}
-
-impl Running {
-    /// Settings, services and scheduler. Bundles are looked for in the benchmark's folder.
-    pub(super) fn resolve(
-        &self,
-        layers: &Layers,
-        bench: &Path,
-    ) -> Result<(Settings, crate::stage::score::Services, Scheduler), CliError> {
-        let mut settings = Settings { policy: Policy::Strict, ..Settings::default() };
-        settings.bounds.phases = self.phases.resolve(layers)?;
-        settings.limits.wall = self.timeout.unwrap_or(settings.limits.wall);
-        settings.limits.memory = self.memory.unwrap_or(settings.limits.memory);
-        let scheduler = Scheduler::new(score::jobs(self.jobs, layers)?);
-        let mut services = common::services(
-            layers,
-            &self.cache,
-            &self.repositories,
-            &self.definitions,
-            self.sandbox.clone(),
-            &settings.bounds.phases,
-            bench,
-        )?;
-        common::settle_environments(&mut services, layers, self.overrides.as_deref(), self.as_of_commit)?;
-        Ok((settings, services, scheduler))
-    }
 }
 
 pub(super) fn run(args: Args) -> Outcome {
@@ -153,7 +92,7 @@ pub(super) fn run(args: Args) -> Outcome {
         temperature: args.temperature.or(Some(0.0)),
         max_tokens: args.max_tokens,
     };
-    let (mut settings, services, scheduler) = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
+    let Ready { mut settings, services, scheduler } = args.running.resolve(&layers, &common::absolute(&args.bench)?)?;
 
     settings.redo = args.redo;
 

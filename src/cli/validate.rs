@@ -10,8 +10,9 @@ use super::error::{CliError, Status};
 use super::filter::write;
 use super::llm::PromptOption;
 use super::printer::Printer;
+use super::running::{Ready, RunningOptions};
 use super::settings::parse_seconds;
-use super::synth::{Running, chosen, run_folder};
+use super::synth::{chosen, run_folder};
 use super::{Outcome, common, interrupt, runtime};
 use crate::agent::{Agent, AgentStatus, CommandAgent, RecordedAgent};
 use crate::engine::Events;
@@ -58,7 +59,7 @@ pub(super) struct Args {
     #[arg(long)]
     redo: bool,
     #[command(flatten)]
-    running: Running,
+    running: RunningOptions,
     #[command(flatten)]
     prompts: PromptOption,
     /// Print the summary as JSON.
@@ -74,7 +75,7 @@ pub(super) fn run(args: Args) -> Outcome {
     let instances = chosen(&bench, &args.instances)?;
     let prompts = args.prompts.load(&layers)?;
     let prompt = prompts.get(validate::PROMPT).map_err(|e| CliError::usage(e.to_string()).because(&e))?;
-    let (mut settings, services, scheduler) = args.running.resolve(&layers, &folder)?;
+    let Ready { mut settings, services, scheduler } = args.running.resolve(&layers, &folder)?;
     settings.redo = args.redo;
     let limits = Limits { wall: args.agent_timeout.unwrap_or(Duration::from_secs(600)), ..settings.limits.clone() };
     let agents = agents(&args.agent, &bench, &services, &limits, &printer)?;

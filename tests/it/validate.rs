@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 
 use serde_json::{Value, json};
 
-use crate::support::{Place, cells};
+use crate::support::{Place, Ran, cells};
 
 fn rows(place: &Place, file: &str) -> Vec<Value> {
     let text = fs_err::read_to_string(place.join(file)).unwrap();
@@ -166,4 +166,17 @@ fn what_earlier_stages_wrote_is_carried_on() {
     let comments = |name: &str| stage(name)["comments"].as_u64().unwrap();
     assert_eq!(comments("imported"), comments("filtered") + 1);
     assert!(comments("solvable") <= comments("testable") && comments("solvable") > 0, "{funnel:#}");
+}
+
+/// A limit that is set for all verbs in the environment is a limit here, too.
+#[test]
+fn settings_count_as_in_scoring() {
+    let place = Place::with_bench();
+    let words = ["validate", "bench", "--agent", "recorded:human", "--attempts", "1", "--out", "out"];
+    for variable in ["REDGREEN_TIMEOUT", "REDGREEN_MEMORY", "REDGREEN_MIN_FREE"] {
+        let ran = Ran::of(place.command(&words).env(variable, "soon").output().unwrap()).exits(2);
+        assert!(ran.stderr.contains(variable), "{}", ran.stderr);
+    }
+    let ran = place.run(&["freeze", "bench", "--out", "frozen", "--sandbox", "none"]).exits(2);
+    assert!(ran.stderr.contains("without a sandbox") && !place.join("frozen").exists(), "{}", ran.stderr);
 }
