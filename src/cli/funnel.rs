@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use comfy_table::{CellAlignment, Table, presets};
-use serde::de::DeserializeOwned;
 
 use super::error::{CliError, Status};
 use super::printer::Printer;
 use super::{Outcome, common};
+use crate::llm::Call;
 use crate::model::parse_jsonl;
-use crate::stage::funnel::{self, Beside, Funnel, Left, Stage};
-use crate::store::bench::Problem;
+use crate::stage::funnel::{self, Funnel, Left, Stage};
+use crate::store::bench::{self, Problem};
 
 /// Show what each stage of a benchmark's making left over, what went and why, and what it cost.
 ///
@@ -31,11 +31,7 @@ pub(super) struct Args {
 pub(super) fn run(args: Args) -> Outcome {
     let printer = Printer;
     let bench = common::load_benchmark(&args.bench, &printer)?;
-    let beside = Beside {
-        filter: rows(&args.bench, "filter.jsonl", &printer)?,
-        calls: rows(&args.bench, "llm.jsonl", &printer)?,
-    };
-    let found = funnel::funnel(&bench, &beside);
+    let found = funnel::funnel(&bench, &calls(&args.bench, &printer)?);
     if args.json {
         printer.value(&found)?;
     } else {
@@ -44,17 +40,17 @@ pub(super) fn run(args: Args) -> Outcome {
     Ok(Status::Done)
 }
 
-/// The rows of a file of the folder; `None` where it is not there. Lines that cannot be read are named.
-fn rows<T: DeserializeOwned>(bench: &Path, file: &str, printer: &Printer) -> Result<Option<Vec<T>>, CliError> {
-    let bytes = match fs_err::read(bench.join(file)) {
-        Ok(bytes) => bytes,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(e) => return Err(CliError::usage("a file of the benchmark cannot be read").because(&e)),
+/// The ledger, where there is one. Lines that cannot be read are named.
+fn calls(folder: &Path, printer: &Printer) -> Result<Vec<Call>, CliError> {
+    let text = match fs_err::read_to_string(folder.join(bench::LEDGER)) {
+        Ok(text) => text,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(CliError::usage("the ledger cannot be read").because(&e)),
     };
-    let parsed = parse_jsonl(&String::from_utf8_lossy(&bytes));
-    let problems: Vec<_> = parsed.errors.iter().cloned().map(|e| Problem::unreadable(file, e)).collect();
+    let parsed = parse_jsonl(&text);
+    let problems: Vec<_> = parsed.errors.iter().cloned().map(|e| Problem::unreadable(bench::LEDGER, e)).collect();
     common::tell(printer, &problems);
-    Ok(Some(parsed.into_rows()))
+    Ok(parsed.into_rows())
 }
 
 fn text(funnel: &Funnel) -> String {

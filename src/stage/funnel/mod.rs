@@ -6,7 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::model::{Arm, Attrition, AttritionScope, CommentId, Instance, InstanceId, SolveStatus};
+use crate::llm::Call;
+use crate::model::{
+    Arm, Attrition, AttritionScope, CommentId, FilterDecision, FilterRow, Instance, InstanceId, SolveStatus,
+};
 use crate::store::bench::Benchmark;
 
 /// The version of the output's format.
@@ -118,47 +121,11 @@ pub struct Funnel {
     pub unexplained: Option<usize>,
 }
 
-/// A row of the filter, as far as the funnel asks.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Filtered {
-    /// The instance.
-    pub instance_id: InstanceId,
-    /// The comment.
-    pub comment: CommentId,
-    /// `kept`, or else it left.
-    pub decision: String,
-}
-
-/// A call of a language model, as far as the funnel asks.
-#[derive(Debug, Clone, Deserialize)]
-pub struct Call {
-    /// The stage that asked.
-    pub stage: String,
-    /// US dollars.
-    #[serde(default)]
-    pub cost: Option<f64>,
-    /// Seconds.
-    #[serde(default)]
-    pub seconds: f64,
-    /// Whether it was answered from a record.
-    #[serde(default)]
-    pub replayed: bool,
-}
-
-/// What the folder holds beside the benchmark itself.
-#[derive(Debug, Clone, Default)]
-pub struct Beside {
-    /// `filter.jsonl`; `None` where it is not there.
-    pub filter: Option<Vec<Filtered>>,
-    /// `llm.jsonl`.
-    pub calls: Option<Vec<Call>>,
-}
-
 type Key = (InstanceId, CommentId);
 
-/// Counts a benchmark's funnel.
-pub fn funnel(bench: &Benchmark, beside: &Beside) -> Funnel {
-    let lost = Lost::of(&bench.attrition, beside.filter.as_deref());
+/// Counts a benchmark's funnel; `calls` are those of its ledger.
+pub fn funnel(bench: &Benchmark, calls: &[Call]) -> Funnel {
+    let lost = Lost::of(&bench.attrition, &bench.filter);
     let mut left: BTreeSet<Key> = bench.instances.iter().flat_map(keys).collect();
     let all = left.len();
     let mut explained: BTreeSet<Key> = BTreeSet::new();
@@ -172,7 +139,7 @@ pub fn funnel(bench: &Benchmark, beside: &Beside) -> Funnel {
         let gone = lost.of_stage(name, &left);
         explained.extend(gone.iter().cloned());
         left.retain(|key| !gone.contains(key));
-        let done = is_done(name, bench, beside);
+        let done = is_done(name, bench);
         // What an oracle was made of is not left without one, whoever forgot to say why.
         let here: BTreeSet<&Key> = match name {
             StageName::Frozen => frozen.iter().flatten().collect(),
@@ -183,7 +150,7 @@ pub fn funnel(bench: &Benchmark, beside: &Beside) -> Funnel {
             _ => left.iter().collect(),
         };
         let instances: BTreeSet<&InstanceId> = here.iter().map(|(id, _)| id).collect();
-        let (money, hours) = cost(name, beside.calls.as_deref());
+        let (money, hours) = cost(name, calls);
         stages.push(Stage {
             stage: name,
             status: if done { Status::Done } else { Status::NotRun },
@@ -232,7 +199,7 @@ fn has_oracle(bench: &Benchmark, (instance, comment): &Key) -> bool {
         .is_some_and(|i| i.oracle(comment).is_some() || (i.oracles.iter().any(|o| o.comment == *comment) && refused()))
 }
 
-fn is_done(name: StageName, bench: &Benchmark, beside: &Beside) -> bool {
+fn is_done(name: StageName, bench: &Benchmark) -> bool {
     let lines = || bench.attrition.iter().any(|a| StageName::of_word(&a.stage) == Some(name));
     let human = || {
         let recorded = bench.recorded.iter().map(|r| &r.arm).chain(bench.revisions.iter().map(|r| &r.arm));
@@ -240,7 +207,7 @@ fn is_done(name: StageName, bench: &Benchmark, beside: &Beside) -> bool {
     };
     match name {
         StageName::Imported => true,
-        StageName::Filtered => beside.filter.is_some() || lines(),
+        StageName::Filtered => !bench.filter.is_empty() || lines(),
         StageName::Environment => lines() || bench.instances.iter().any(|i| i.environment.is_some()),
         StageName::Testable => lines() || bench.instances.iter().any(|i| !i.oracles.is_empty()),
         StageName::Solvable => lines() || human() || !bench.validate.is_empty(),
@@ -248,8 +215,8 @@ fn is_done(name: StageName, bench: &Benchmark, beside: &Beside) -> bool {
     }
 }
 
-fn cost(name: StageName, calls: Option<&[Call]>) -> (Option<f64>, Option<f64>) {
-    let of = || calls.unwrap_or_default().iter().filter(|call| StageName::of_word(&call.stage) == Some(name));
+fn cost(name: StageName, calls: &[Call]) -> (Option<f64>, Option<f64>) {
+    let of = || calls.iter().filter(|call| StageName::of_word(&call.stage) == Some(name));
     if of().next().is_none() {
         return (None, None);
     }
@@ -268,7 +235,7 @@ struct Lost {
 }
 
 impl Lost {
-    fn of(attrition: &[Attrition], filter: Option<&[Filtered]>) -> Self {
+    fn of(attrition: &[Attrition], filter: &[FilterRow]) -> Self {
         let mut lost = Self::default();
         for row in attrition {
             let reason =
@@ -293,7 +260,7 @@ impl Lost {
                 _ => left.others += 1,
             }
         }
-        let dropped = filter.unwrap_or_default().iter().filter(|row| row.decision != "kept");
+        let dropped = filter.iter().filter(|row| row.decision != FilterDecision::Kept);
         let dropped = dropped.map(|row| (row.instance_id.folded().to_owned(), row.comment.clone()));
         lost.comments.entry(StageName::Filtered).or_default().extend(dropped);
         lost
@@ -353,7 +320,7 @@ mod tests {
 
     #[test]
     fn what_nothing_tells_of_is_not_run() {
-        let funnel = funnel(&bench(), &Beside::default());
+        let funnel = funnel(&bench(), &[]);
         assert_eq!(counts(&funnel), [Some((2, 4)), None, None, None, None, None]);
         assert!(funnel.stages.iter().all(|s| s.money.is_none() && s.hours.is_none()));
         assert_eq!((funnel.stages[1].status, funnel.unexplained), (Status::NotRun, None));
@@ -374,14 +341,14 @@ mod tests {
         ];
         bench.manifest.frozen =
             serde_json::from_value(json!([{"instance_id": "o__r-1@0123abc", "comment": 0}])).unwrap();
-        let found = funnel(&bench, &Beside::default());
+        let found = funnel(&bench, &[]);
         assert_eq!(counts(&found), [Some((2, 4)), Some((1, 3)), None, Some((1, 2)), None, Some((1, 1))]);
         assert_eq!(found.stages[0].attrition["malformed"].others, 1);
         assert_eq!(found.stages[0].attrition["no-comments"].instances, 1);
         assert_eq!(found.outside["evaluation: no-output"], 1);
         assert_eq!(found.unexplained, Some(0));
         bench.attrition.retain(|a| a.stage != "freeze");
-        assert_eq!(funnel(&bench, &Beside::default()).unexplained, Some(1));
+        assert_eq!(funnel(&bench, &[]).unexplained, Some(1));
     }
 
     #[test]
@@ -395,32 +362,28 @@ mod tests {
         };
         let rows = [attempt(0, 1, "not-solved"), attempt(0, 2, "solved"), attempt(1, 1, "agent-failed")];
         bench.validate = serde_json::from_value(json!(rows)).unwrap();
-        let found = counts(&funnel(&bench, &Beside::default()));
+        let found = counts(&funnel(&bench, &[]));
         assert_eq!((found[3], found[4]), (Some((1, 2)), Some((1, 1))));
     }
 
     #[test]
     fn the_filter_and_the_ledger_are_read() {
-        let filtered = |n: u32, comment: u32, decision: &str| Filtered {
-            instance_id: format!("o__r-{n}@0123abc").parse().unwrap(),
-            comment: CommentId::from_index(comment as usize),
-            decision: decision.to_owned(),
+        let key = crate::model::digest_bytes(b"x");
+        let row = |n: u32, comment: u32, decision: &str| json!({"instance_id": format!("o__r-{n}@0123abc"), "comment": comment, "decision": decision, "key": key});
+        let call = |cost: Option<f64>, seconds: f64| {
+            json!({"stage": "filter", "purpose": "classify", "request": key, "model": "m", "outcome": "answered",
+                   "cost": cost, "seconds": seconds, "attempts": 1})
         };
-        let call = |cost, seconds| Call { stage: "filter".to_owned(), cost, seconds, replayed: false };
-        let filter = Some(vec![
-            filtered(1, 0, "kept"),
-            filtered(1, 1, "dropped"),
-            filtered(1, 2, "failed"),
-            filtered(2, 0, "kept"),
-        ]);
-        let mut beside = Beside { filter, calls: Some(vec![call(Some(0.5), 1800.0), call(Some(0.25), 1800.0)]) };
-        let found = funnel(&bench(), &beside);
-        assert_eq!(counts(&found)[1], Some((2, 2)));
-        assert_eq!(
-            (found.stages[1].money, found.stages[1].hours, found.stages[0].hours),
-            (Some(0.75), Some(1.0), None)
-        );
-        beside.calls.as_mut().unwrap().push(call(None, 0.0));
-        assert_eq!(funnel(&bench(), &beside).stages[1].money, None);
+        let mut bench = bench();
+        let rows = [row(1, 0, "kept"), row(1, 1, "dropped"), row(1, 2, "failed"), row(2, 0, "kept")];
+        bench.filter = serde_json::from_value(json!(rows)).unwrap();
+        let mut calls = vec![call(Some(0.5), 1800.0), call(Some(0.25), 1800.0)];
+        let found =
+            |calls: &[serde_json::Value]| funnel(&bench, &serde_json::from_value::<Vec<Call>>(json!(calls)).unwrap());
+        assert_eq!(counts(&found(&calls))[1], Some((2, 2)));
+        let stages = found(&calls).stages;
+        assert_eq!((stages[1].money, stages[1].hours, stages[0].hours), (Some(0.75), Some(1.0), None));
+        calls.push(call(None, 0.0));
+        assert_eq!(found(&calls).stages[1].money, None);
     }
 }

@@ -152,7 +152,8 @@ fn the_funnel_has_numbers_only_where_something_tells_of_a_stage() {
     };
     assert!(line("filtered").contains("not run") && line("frozen").contains('9'), "{text}");
 
-    // What the filter and the models left beside it is read, and a broken line of theirs is named.
+    // What the filter and the models left beside it is read, and a broken line of theirs is named, once.
+    const KEY: &str = "24beabe1881ab4253dbe7b09259da87cd9f71f7dabfe11548fcc7c82cf4942e9";
     let kept: String = data
         .iter()
         .flat_map(|row| row["reference_review_comments"].as_array().unwrap().iter().map(move |c| (row, c)))
@@ -161,15 +162,16 @@ fn the_funnel_has_numbers_only_where_something_tells_of_a_stage() {
             let decision = if n < 4 { "dropped" } else { "kept" };
             format!(
                 "{}\n",
-                serde_json::json!({"instance_id": row["instance_id"], "comment": c["id"], "decision": decision})
+                serde_json::json!({"instance_id": row["instance_id"], "comment": c["id"], "decision": decision, "key": KEY})
             )
         })
         .collect();
     fs_err::write(place.join("bench/filter.jsonl"), format!("{kept}{{oops\n")).unwrap();
-    fs_err::write(place.join("bench/llm.jsonl"), "{\"stage\": \"filter\", \"cost\": 0.5, \"seconds\": 3600}\n")
-        .unwrap();
+    let call = serde_json::json!({"stage": "filter", "purpose": "classify", "request": KEY, "model": "m",
+                                  "outcome": "answered", "cost": 0.5, "seconds": 3600, "attempts": 1});
+    fs_err::write(place.join("bench/llm.jsonl"), format!("{call}\n")).unwrap();
     let ran = place.run(&["funnel", "bench", "--json"]).exits(0);
-    assert!(ran.stderr.contains("filter.jsonl:14"), "{}", ran.stderr);
+    assert_eq!(ran.stderr.matches("filter.jsonl:14").count(), 1, "{}", ran.stderr);
     let filtered = &ran.json()["stages"][1];
     assert_eq!((&filtered["comments"], &filtered["money"], &filtered["hours"]), (&9.into(), &0.5.into(), &1.0.into()));
 }
