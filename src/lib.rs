@@ -15,6 +15,7 @@ pub mod environment;
 pub mod fault;
 pub mod formats;
 pub mod host;
+pub mod http;
 pub mod llm;
 pub mod metrics;
 pub mod model;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::CliError;
 use super::printer::Printer;
-use super::variables;
+use super::{common, connection, variables};
 use crate::host::{self, Client, HostError, PullName, Token};
 use crate::store::write_atomic;
 
@@ -22,7 +22,13 @@ pub(super) struct Asked<'a> {
 /// Asks for pull requests one after the other; gives the folders with the answers.
 pub(super) fn fetch(asked: &Asked<'_>) -> Result<Vec<PathBuf>, CliError> {
     let printer = Printer;
-    let mut settings = host::Settings { token: token(asked.token_file)?, ..host::Settings::default() };
+    let layers = common::layers()?;
+    let mut settings = host::Settings {
+        token: token(asked.token_file)?,
+        ca_bundle: connection::ca_bundle(&layers, None)?,
+        proxies: connection::proxies(),
+        ..host::Settings::default()
+    };
     if let Some(api) = asked.api.map(str::to_owned).or_else(|| variables::get("GITHUB_API_URL")) {
         settings.api = api;
     }

@@ -9,11 +9,10 @@ use super::bounds::parse_time;
 use super::error::CliError;
 use super::printer::Printer;
 use super::settings::Layers;
-use super::variables;
-use crate::environment::NetworkSettings;
+use super::{connection, variables};
 use crate::llm::{
     Bounds, Budget, Cassette, Endpoint, FailureKind, Ledger, Limiter, LiveModel, Llm, LlmError, Model, PriceTable,
-    Prompts, Proxies, Purse, Secret, Timeouts, Wire,
+    Prompts, Purse, Secret, Timeouts, Wire,
 };
 
 /// Where answers come from.
@@ -177,15 +176,8 @@ impl LlmOptions {
         let mut endpoint = Endpoint::new(wire, base_url, model);
         endpoint.key = self.key(layers, wire, own_server)?;
         endpoint.stream = !self.no_stream;
-        let bundle = layers.pick(
-            self.ca_bundle.clone().map(Some),
-            "REDGREEN_CA_BUNDLE",
-            |text| Ok(Some(PathBuf::from(text))),
-            |file| Ok(file.ca_bundle.clone().map(Some)),
-            || NetworkSettings::gather(&variables::all()).ca_bundle,
-        )?;
-        endpoint.ca_bundle = bundle.value;
-        endpoint.proxies = proxies();
+        endpoint.ca_bundle = connection::ca_bundle(layers, self.ca_bundle.clone())?;
+        endpoint.proxies = connection::proxies();
         let mut timeouts = Timeouts::default();
         for (name, time) in &self.llm_timeout {
             timeouts.set(name, *time);
@@ -244,17 +236,6 @@ impl Opened {
             printer.note(&format!("the ledger's {problem}; it counts for nothing"));
         }
         Ok(Llm::new(self.model).with_prices(self.prices).with_ledger(ledger).with_budget(self.purse))
-    }
-}
-
-/// What the host says of proxies, in either case of letters.
-fn proxies() -> Proxies {
-    let get = |name: &str| variables::get(name).or_else(|| variables::get(&name.to_ascii_uppercase()));
-    Proxies {
-        http: get("http_proxy").map(|text| Secret::new(&text)),
-        https: get("https_proxy").map(|text| Secret::new(&text)),
-        all: get("all_proxy").map(|text| Secret::new(&text)),
-        none_for: get("no_proxy"),
     }
 }
 

@@ -5,6 +5,7 @@ mod bounds;
 mod check;
 mod common;
 mod completions;
+mod connection;
 mod diff;
 mod doctor;
 mod env;

@@ -1,5 +1,6 @@
 //! Asks a host: pages by the `Link` header, waits where the host says so, tries again where that can help.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use reqwest::header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue, LINK, RETRY_AFTER};
@@ -8,12 +9,17 @@ use reqwest::{Response, StatusCode, Url};
 use super::limits::{Answer, judge};
 use super::link;
 use super::token::Token;
+use crate::http::{Proxies, builder, chain};
 
 /// How a host is to be asked.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The address of its REST interface, as `https://api.github.com`.
     pub api: String,
+    /// The file with the certificates that are trusted.
+    pub ca_bundle: Option<PathBuf>,
+    /// Proxies. This machine itself is never reached through one.
+    pub proxies: Proxies,
     /// Who asks.
     pub token: Option<Token>,
     /// How often one page is tried when the host is in trouble; waiting for a limit is no try.
@@ -30,6 +36,8 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             api: "https://api.github.com".to_owned(),
+            ca_bundle: None,
+            proxies: Proxies::default(),
             token: None,
             tries: 5,
             pause: Duration::from_secs(2),
@@ -163,10 +171,8 @@ impl Client {
             let value = token.header().map_err(|e| HostError::Client(e.to_string()))?;
             headers.insert(AUTHORIZATION, value);
         }
-        // Another part of the program may have chosen already.
-        let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("redgreen/", env!("CARGO_PKG_VERSION")))
+        let http = builder(&api, settings.ca_bundle.as_deref(), &settings.proxies)
+            .map_err(|e| HostError::Client(e.to_string()))?
             .default_headers(headers)
             .timeout(settings.deadline)
             .connect_timeout(settings.deadline.min(Duration::from_secs(20)))
@@ -310,18 +316,4 @@ fn message(body: &[u8], status: StatusCode) -> String {
     let value: Option<serde_json::Value> = serde_json::from_slice(body).ok();
     let said = value.as_ref().and_then(|v| v.get("message")?.as_str());
     said.or(status.canonical_reason()).unwrap_or("no reason given").chars().take(200).collect()
-}
-
-/// An error with its causes; the outermost alone says only what was asked for.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let more = cause.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        next = cause.source();
-    }
-    text
 }

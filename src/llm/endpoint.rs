@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Secret, Wire};
+use super::{Proxies, Secret, Wire};
 
 /// A server's address, the model that is asked there, and bounds of asking.
 #[derive(Debug, Clone)]
@@ -43,19 +43,6 @@ impl Endpoint {
             retries: Tries::default(),
         }
     }
-}
-
-/// Proxies, which may hold credentials.
-#[derive(Debug, Clone, Default)]
-pub struct Proxies {
-    /// For `http` URLs.
-    pub http: Option<Secret>,
-    /// For `https` URLs.
-    pub https: Option<Secret>,
-    /// For both.
-    pub all: Option<Secret>,
-    /// Hosts that are reached directly, in the form of `NO_PROXY`.
-    pub none_for: Option<String>,
 }
 
 /// How long is waited for what.

@@ -21,7 +21,6 @@ mod prices;
 mod prompts;
 mod request;
 mod schema;
-mod secret;
 mod sse;
 mod wire;
 
@@ -29,7 +28,7 @@ pub use answer::{Answer, Content, InvalidAnswer, StopReason, Usage};
 pub use budget::{Amount, Bounds, Budget, Purse, Reservation};
 pub use cassette::Cassette;
 pub use desk::Llm;
-pub use endpoint::{Endpoint, Proxies, Timeouts, Tries};
+pub use endpoint::{Endpoint, Timeouts, Tries};
 pub use error::{FailureClass, FailureKind, LlmError};
 pub use ledger::{Call, Ledger, Sum};
 pub use limit::Limiter;
@@ -38,8 +37,9 @@ pub use model::{AnswerFuture, Model, ScriptedModel};
 pub use prices::{Price, PriceError, PriceTable};
 pub use prompts::{Prompt, PromptError, Prompts, Rendered};
 pub use request::{AnswerSchema, ChatRequest, Message, PromptId, Role};
-pub use secret::Secret;
 pub use wire::Wire;
+
+pub use crate::http::{Proxies, Secret};
 
 /// Locks what no panic can leave half-done.
 fn locked<T>(mutex: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
